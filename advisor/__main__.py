@@ -45,7 +45,7 @@ EXIT_CODES = """exit codes:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The exit code; see `EXIT_CODES`."""
+    """Run a command, and return the exit code; see `EXIT_CODES`."""
     arguments = _parser().parse_args(words)
     return int(arguments.command(arguments))
 
@@ -98,7 +98,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _imported(arguments: argparse.Namespace) -> ImportedRun:
-    """Raises NotImportableError or SourceAwayError."""
+    """Import the recording. Raises NotImportableError or SourceAwayError."""
     known, where = _facts(arguments), arguments.path
     if not where.startswith("s3://"):
         return import_path(Path(where), known)
@@ -111,7 +111,7 @@ def _imported(arguments: argparse.Namespace) -> ImportedRun:
 
 
 def _facts(arguments: argparse.Namespace) -> Stated:
-    """The options, and what AWS's API says. Raises NotImportableError."""
+    """Return the options, and what AWS's API says. Raises NotImportableError."""
     names = ["job", "provider", "service", "region", "instance_type", "purchase_option"]
     names += ["started_at", "interval_seconds"]
     said = from_document(
@@ -239,7 +239,9 @@ def _stated(arguments: argparse.Namespace) -> NodeFacts:
 
 
 def _chosen(folder: Folder, run_id: UUID | None) -> StoredRun:
-    """Raises FolderError if there is no such run, or several and none was chosen."""
+    """Return the chosen run. Raises FolderError if there is no such run, or several and none was
+    chosen.
+    """
     runs = "\n".join(f"  {run.run_id}  {run.job}" for run in folder.runs.values())
     if run_id is None and len(folder.runs) == 1:
         return next(iter(folder.runs.values()))

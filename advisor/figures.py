@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,18 @@ import numpy as np
 import pandas as pd
 
 from advisor.costing.metric_cost import DirectionOf, improvements
+from advisor.phases import phase_seconds
 from advisor.run_summary import Trouble
 from advisor.troubles import troubles
 from advisor.work_done import metric_values, work_done
 from rules.activity import own_cores
 from rules.evidence import percentile_of
 from rules.frame import RunFrame
+from rules.ledger import Ledger
 from rules.lost_steps import RunSteps
 from rules.metric_direction import less_is_better
 from rules.processes import memory_bytes
-from rules.stages import Stage, stages_of
+from rules.starvation import starved_share
 from rules.training_loop import events_of
 
 MOST_METRICS = 20
@@ -36,7 +38,12 @@ class Figures:
     data_wait_share: float | None
     cpu_busy_p95_pct: float | None
     cores_busy_p95: float | None
+    starved_share: float | None
     memory_p99_bytes: float | None
+    disk_bytes_per_second_p95: float | None
+    """Read and written, as the highest of any node."""
+    network_bytes_per_second_p95: float | None
+    """The rate in the busier direction."""
     gpu_busy_p95_pct: float | None
     work: dict[str, float]
     metrics: dict[str, float]
@@ -47,14 +54,18 @@ class Figures:
 
 
 def figures(
-    frame: RunFrame, direction: DirectionOf = less_is_better, steps: RunSteps | None = None
+    frame: RunFrame,
+    direction: DirectionOf = less_is_better,
+    steps: RunSteps | None = None,
+    ledger: Ledger | None = None,
 ) -> Figures:
-    """All figures of a run.
+    """Return all figures of a run.
 
     Args:
         frame: may be empty.
         direction: tells which values of a metric are better.
         steps: the run's numbered steps; those that were done again are no work.
+        ledger: the run's; None: evaluations and checkpoints are told from no other time.
     """
     training = _training(frame)
     return Figures(
@@ -63,18 +74,21 @@ def figures(
         data_wait_share=_data_wait_share(training),
         cpu_busy_p95_pct=_highest(frame, "host.cpu_busy_pct", 95),
         cores_busy_p95=_cores_busy(frame),
+        starved_share=_starved_share(frame),
         memory_p99_bytes=_memory(frame),
+        disk_bytes_per_second_p95=_disk(frame),
+        network_bytes_per_second_p95=_network(frame),
         gpu_busy_p95_pct=_gpu_busy(frame),
         work=work_done(frame, training, steps),
         metrics=_metrics(frame),
         metric_progress=_metric_progress(frame, direction, steps),
-        phase_seconds=_phase_seconds(frame, training),
+        phase_seconds=phase_seconds(frame, training, ledger),
         troubles=troubles(frame),
     )
 
 
 def _training(frame: RunFrame) -> pd.DataFrame:
-    """The training steps; the very table if there are no others."""
+    """Return the training steps; the very table if there are no others."""
     return frame.steps if frame.is_train.all() else frame.steps[frame.is_train]
 
 
@@ -108,25 +122,48 @@ def _highest(frame: RunFrame, series: str, percentile: float) -> float | None:
 
 
 def _highest_of(each: Iterable[pd.Series | None], percentile: float) -> float | None:
-    """The highest percentile of any node."""
+    """Return the highest percentile of any node."""
     found = [_percentile(known, percentile) for known in each if known is not None]
     return max((value for value in found if value is not None), default=None)
 
 
 def _cores_busy(frame: RunFrame) -> float | None:
-    """The run's own cores, the highest p95 of any node."""
+    """Return the run's own cores, the highest p95 of any node."""
     step = frame.resolution_seconds
     return _highest_of([own_cores(node, step) for node in frame.nodes.values()], 95)
 
 
+def _starved_share(frame: RunFrame) -> float | None:
+    """Return the highest share of any node."""
+    found = [starved_share(node, frame.resolution_seconds) for node in frame.nodes.values()]
+    return max((share for share in found if share is not None), default=None)
+
+
 def _memory(frame: RunFrame) -> float | None:
-    """What the run needs, the highest p99 of any node."""
+    """Return what the run needs, the highest p99 of any node."""
     step = frame.resolution_seconds
     return _highest_of([memory_bytes(node, step) for node in frame.nodes.values()], 99)
 
 
+def _disk(frame: RunFrame) -> float | None:
+    step = frame.resolution_seconds
+    each = [
+        (node.rate("disk.read_bytes_total", step), node.rate("disk.written_bytes_total", step))
+        for node in frame.nodes.values()
+    ]
+    return _highest_of(
+        [read if written is None else read + written for read, written in each if read is not None],
+        95,
+    )
+
+
+def _network(frame: RunFrame) -> float | None:
+    names, step = ("net.received_bytes_total", "net.sent_bytes_total"), frame.resolution_seconds
+    return _highest_of([node.rate(n, step) for node in frame.nodes.values() for n in names], 95)
+
+
 def _gpu_busy(frame: RunFrame) -> float | None:
-    """p95 over all samples of all allocated GPUs together."""
+    """Return the p95 over all samples of all allocated GPUs together."""
     columns = [
         known
         for node in frame.nodes.values()
@@ -137,7 +174,7 @@ def _gpu_busy(frame: RunFrame) -> float | None:
 
 
 def _metrics(frame: RunFrame) -> dict[str, float]:
-    """The last finite value of each user metric."""
+    """Return the last finite value of each user metric."""
     last_values: dict[str, float] = {}
     for data in _event_data(frame, "metric"):
         name, value = data.get("name"), data.get("value")
@@ -149,7 +186,9 @@ def _metrics(frame: RunFrame) -> dict[str, float]:
 def _metric_progress(
     frame: RunFrame, direction: DirectionOf, steps: RunSteps | None
 ) -> dict[str, list[list[float]]]:
-    """A value that was reached in steps which were done again isn't reached yet."""
+    """Return the improvements by name. A value that was reached in steps which were done again
+    isn't reached yet.
+    """
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for seconds, name, value in metric_values(frame, steps):
         points[name].append((seconds, value))
@@ -159,50 +198,6 @@ def _metric_progress(
 
 
 def _event_data(frame: RunFrame, kind: str) -> list[dict[str, Any]]:
-    """Of all nodes, in order of time."""
+    """Return the data of all nodes' events, in order of time."""
     events = [event for node in frame.nodes.values() for event in events_of(node, kind)]
     return [data for _, data in sorted(events, key=lambda event: event[0])]
-
-
-def _phase_seconds(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
-    """Wall seconds before the first step, between first and last, and after, and those of the other
-    stages of a shell script by their names; empty: neither steps nor several stages."""
-    stages = _stages(frame)
-    if not len(training):
-        return _seconds_of(stages, 0.0, frame.duration_seconds)
-    columns = ("start_seconds", "duration_seconds", "count")
-    starts, lengths, counts = (training[name].to_numpy(dtype=float) for name in columns)
-    start = max(float(np.fmin.reduce(starts)), 0.0)
-    end = min(float(np.fmax.reduce(starts + lengths * counts)), frame.duration_seconds)
-    others = [s for s in stages if not s.window.start_seconds <= start < s.window.end_seconds]
-    before = _seconds_of(others, 0.0, start)
-    after = _seconds_of(others, end, frame.duration_seconds)
-    phases = {
-        "initialise": max(start - sum(before.values()), 0.0),
-        "train": max(end - start, 0.0),
-        "finalise": max(frame.duration_seconds - end - sum(after.values()), 0.0),
-    }
-    whole = {name: before.get(name, 0.0) + after.get(name, 0.0) for name in (*before, *after)}
-    return {**phases, **{_unlike(name, phases): seconds for name, seconds in whole.items()}}
-
-
-def _stages(frame: RunFrame) -> list[Stage]:
-    """Of the first node that has several."""
-    nodes = (stages_of(node, frame.duration_seconds) for node in frame.nodes.values())
-    return next((stages for stages in nodes if len(stages) > 1), [])
-
-
-def _seconds_of(stages: list[Stage], begin: float, end: float) -> dict[str, float]:
-    """Seconds by name between two times; of stages side by side the first has the time."""
-    seconds: dict[str, float] = {}
-    for stage in stages:
-        first = max(stage.window.start_seconds, begin)
-        last = min(stage.window.end_seconds, end)
-        if last > first:
-            seconds[stage.name] = seconds.get(stage.name, 0.0) + last - first
-            begin = last
-    return seconds
-
-
-def _unlike(name: str, phases: Collection[str]) -> str:
-    return f"{name} (stage)" if name in phases else name

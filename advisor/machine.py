@@ -17,7 +17,7 @@ from rules.frame import GpuHardware, Hardware
 
 
 def hardware(node: NodeFacts) -> Hardware:
-    """The machine, as the rules see it."""
+    """Return the machine, as the rules see it."""
     return Hardware(
         instance_type=node.instance_type,
         vcpus=node.vcpus,
@@ -29,13 +29,13 @@ def hardware(node: NodeFacts) -> Hardware:
 
 
 def gpus_of_type(node: NodeFacts) -> int:
-    """The GPUs of a machine of this type; 0: none, or the type is unknown."""
+    """Return the GPUs of a machine of this type; 0 if it has none, or the type is unknown."""
     known = catalogue().get(node.instance_type)
     return known.gpu_count if known else 0
 
 
 def price_key(node: NodeFacts) -> PriceKey:
-    """The node's price key: its instance type, or GPU-hours for an own machine."""
+    """Return the node's price key: its instance type, or GPU-hours for an own machine."""
     seller, service, name = _priced_as(node)
     return PriceKey(
         provider=seller,
@@ -48,7 +48,7 @@ def price_key(node: NodeFacts) -> PriceKey:
 
 
 def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
-    """Provider, service, and instance type or GPU model."""
+    """Return provider, service, and instance type or GPU model."""
     if node.instance_type:
         seller = node.provider or DEFAULT
         service = node.service or provider(seller).service_of(node.instance_type)
@@ -69,8 +69,9 @@ def _name_in_prices(node: NodeFacts, seller: str) -> str:
 
 
 def share(node: NodeFacts) -> Fraction:
-    """Allocated GPUs over all GPUs; cores, at least a thousandth of one, if there are no GPUs;
-    1 if unknown."""
+    """Return allocated GPUs over all GPUs; cores, at least a thousandth of one, if there are no
+    GPUs; 1 if unknown.
+    """
     if node.gpus:
         return Fraction(allocated_gpus(node) or len(node.gpus), len(node.gpus))
     if not node.vcpus or not node.effective_cpus:
@@ -80,7 +81,7 @@ def share(node: NodeFacts) -> Fraction:
 
 
 def units(node: NodeFacts) -> int:
-    """The number of priced units of the node."""
+    """Return the number of priced units of the node."""
     return len(node.gpus) if price_key(node).service == GPU_HOUR else 1
 
 

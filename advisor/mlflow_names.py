@@ -1,4 +1,4 @@
-"""What MLflow calls a run's system metrics, parameters, tags and states, and what they are here.
+"""The names of MLflow's system metrics, parameters, tags and states, and what they are here.
 
 System metrics are of the whole machine. MLflow's megabytes and gigabytes are powers of ten; what it
 counts since its start stays a counter. https://mlflow.org/docs/latest/system-metrics/
@@ -15,7 +15,7 @@ from typing import Any
 from trimtab.wire import LIMITS
 
 STATES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
-"""Of a run that ended."""
+"""The states of a run that ended."""
 OUR_TAGS = "trimtab."
 """Tags that say on which machine a run is begin so."""
 MACHINE_TAGS = (
@@ -55,7 +55,7 @@ DEFAULT_CADENCE_MS = 10_000
 
 @dataclass(frozen=True)
 class Place:
-    """Where a system metric goes.
+    """The place of a system metric here.
 
     Attributes:
         node: which of several machines; empty: the only one.
@@ -70,7 +70,9 @@ class Place:
 
 
 def place_of(metric: str) -> Place | None:
-    """None: the metric is none of MLflow's system metrics, or of an unknown unit."""
+    """Return the place, or None if the metric is none of MLflow's system metrics, or of an unknown
+    unit.
+    """
     if found := _GPU.match(metric):
         known = _OF_GPU.get(found[3])
         gpu = int(found[2])
@@ -82,7 +84,7 @@ def place_of(metric: str) -> Place | None:
 
 
 def cadence_ms(between_ms: int) -> int:
-    """The sampling interval that was probably meant."""
+    """Return the sampling interval that was probably meant."""
     return next((each for each in _CADENCES_MS if between_ms <= each * 1.4), _CADENCES_MS[-1])
 
 
@@ -94,13 +96,13 @@ def plain(value: float) -> float | str:
 
 
 def shown_parameters(values: Mapping[str, str]) -> dict[str, Any]:
-    """As an agent would declare them: numbers as numbers."""
+    """Return the parameters as an agent would declare them: numbers as numbers."""
     short = LIMITS.name_chars
     return {key[:short]: _scalar(value) for key, value in values.items()}
 
 
 def shown_tags(values: Mapping[str, str]) -> dict[str, str]:
-    """Those that people set."""
+    """Return the tags that people set."""
     short = LIMITS.name_chars
     return {
         key[:short]: value[:short] for key, value in values.items() if not key.startswith(_OWN_TAGS)
@@ -108,7 +110,7 @@ def shown_tags(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _scalar(text: str) -> Any:
-    """The number, truth value or nothing that Python writes like this; else the text."""
+    """Return the number, truth value or nothing that Python writes like this; else the text."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     for kind in (int, float):

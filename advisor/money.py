@@ -24,7 +24,7 @@ Name = TypeVar("Name")
 
 
 def rounded_usd(usd: Decimal | Fraction) -> Decimal:
-    """The nearest whole nano-dollar, a half away from zero."""
+    """Return the nearest whole nano-dollar, a half away from zero."""
     if isinstance(usd, Decimal):
         return usd.quantize(NANO_USD, ROUND_HALF_UP)
     nearest = (2 * abs(usd) * _NANO_PER_USD + 1) // 2
@@ -32,26 +32,27 @@ def rounded_usd(usd: Decimal | Fraction) -> Decimal:
 
 
 def share_of_usd(usd: Decimal, share: float) -> Decimal:
-    """The part of an amount in whole nano-dollars, rounded down: parts whose shares sum to at most
-    1 never sum to more than the amount."""
+    """Return the part of an amount in whole nano-dollars, rounded down: parts whose shares sum to
+    at most 1 never sum to more than the amount.
+    """
     return (usd * Decimal(str(share))).quantize(NANO_USD, ROUND_DOWN)
 
 
 def from_nano_usd(nano_usd: int) -> Decimal:
-    """USD from whole nano-dollars, as stored in rows."""
+    """Return USD from whole nano-dollars, as stored in rows."""
     return Decimal(nano_usd).scaleb(-9)
 
 
 def to_nano_usd(usd: Decimal) -> int:
-    """Whole nano-dollars, rounded as above."""
+    """Return whole nano-dollars, rounded as above."""
     return int(rounded_usd(usd).scaleb(9))
 
 
 def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dict[Name, Decimal]:
-    """An amount split by weights, in whole nano-USD. The parts add up to it exactly.
+    """Split an amount by weights, in whole nano-USD. The parts add up to it exactly.
 
     Returns:
-        An empty result if no weight is above 0.
+        The parts; empty if no weight is above 0.
     """
     whole = sum(weights.values(), Fraction(0))
     if not whole:
@@ -67,7 +68,9 @@ def split_usd(total_usd: Decimal, weights: Mapping[Name, Fraction | int]) -> dic
 
 
 def display_usd(usd: Decimal | None) -> str:
-    """Four decimals below $1, else cents; "no price" for None; `$0.00` for exactly nothing."""
+    """Write four decimals below $1, else cents; "no price" for None; `$0.00` for exactly
+    nothing.
+    """
     if not usd:
         return NO_PRICE if usd is None else "$0.00"
     sign, amount = (MINUS if usd < 0 else ""), abs(usd)
@@ -80,18 +83,20 @@ def display_usd(usd: Decimal | None) -> str:
 
 
 def round_amount_above(usd: Decimal) -> Decimal:
-    """The next 1, 2, 5 or 10 times a power of ten, for the end of an axis; $1 for nothing."""
+    """Return the next 1, 2, 5 or 10 times a power of ten, for the end of an axis; $1 for
+    nothing.
+    """
     scale = Decimal(1).scaleb(usd.adjusted()) if usd else Decimal(1)
     return next(step * scale for step in (1, 2, 5, 10) if step * scale >= usd)
 
 
 def display_signed_usd(usd: Decimal | None) -> str:
-    """As `display_usd`, with a plus sign for positive amounts."""
+    """Write an amount like `display_usd`, with a plus sign for positive amounts."""
     return f"+{display_usd(usd)}" if usd is not None and usd > 0 else display_usd(usd)
 
 
 def display_usd_per_unit(usd: Decimal) -> str:
-    """As `display_usd`, but with at least three significant digits."""
+    """Write an amount like `display_usd`, but with at least three significant digits."""
     if not usd or abs(usd) >= Decimal("0.1"):
         return display_usd(usd)
     shown = usd.quantize(Decimal(1).scaleb(usd.adjusted() - 2), ROUND_HALF_UP)
@@ -99,8 +104,14 @@ def display_usd_per_unit(usd: Decimal) -> str:
 
 
 def plain_usd(usd: Decimal) -> str:
-    """All digits, without exponent and trailing zeros."""
+    """Write an amount with all digits, without exponent and trailing zeros."""
     return f"{usd.normalize():f}"
+
+
+def exact_usd(usd: Decimal) -> str:
+    """Write all digits, at least two of them decimals: `6.15672`, `2.00`."""
+    whole, _, digits = plain_usd(usd).partition(".")
+    return f"{whole}.{digits:0<2}"
 
 
 def parse_usd(text: str, most_usd: Decimal) -> Decimal:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 
 from advisor.advice.buying import AS_NOW, Buying, buy_differently
 from advisor.advice.causes import Cause, causes
@@ -14,13 +15,15 @@ from advisor.advice.checkpointing import save_interval
 from advisor.advice.fixes import fixes, share_of_time
 from advisor.advice.input_pipeline import KIND as FIX_INPUT_PIPELINE
 from advisor.advice.input_pipeline import fix_input_pipeline
+from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.advice.instance_type import change_instance_type
-from advisor.advice.kinds import CHECKPOINTS, KINDS, UNUSED_GPUS
-from advisor.advice.order import expected_saving_usd, joint_saving_usd, without_conflicts
+from advisor.advice.kinds import CHECKPOINTS, KINDS
+from advisor.advice.order import counted_saving_usd, joint_saving_usd, without_conflicts
 from advisor.advice.precision import mixed_precision
 from advisor.advice.probe import probe
 from advisor.advice.recommendation import SAME, Recommendation, RuleJudgement, Spending
 from advisor.advice.sharing import share_gpu
+from advisor.costing.recoverable import Recoverable
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
@@ -33,7 +36,7 @@ from advisor.sizing.pace import pace
 
 LEAK = "host_memory_leak"
 HIDING_SHARE = 0.25
-"""From this share of the time on, stalls hide what machine the run needs (ours)."""
+"""The share of the time from which on stalls hide what machine the run needs (ours)."""
 NO_EVIDENCE = Evidence()
 __all__ = ["Recommendation", "RuleJudgement", "recommend", "with_gpus"]
 
@@ -52,24 +55,26 @@ def recommend(
     evidence: Evidence = NO_EVIDENCE,
     speed: LoopSpeed | None = None,
     interrupted: InterruptionRate | None = None,
+    recovered: Mapping[str, Recoverable] = MappingProxyType({}),
 ) -> list[Recommendation]:
-    """The recommendations from one run, in the order in which to follow them.
+    """Return the recommendations from one run, in the order in which to follow them.
 
     Each saving is for that change alone; `advice.order.joint_saving_usd` tells what several save.
 
     Args:
         demand: the run's resource use; None if it wasn't measured or its nodes differ. Then no
             other machine is recommended, nor while the run's memory grows without end.
-        cost_usd: of the run; None: no price, and no saving in money is given.
+        cost_usd: the run's cost; None: no price, and no saving in money is given.
         recent_costs_usd: of the job's priced runs of the last 30 days, including this one.
         as_of: the time whose prices and availability count; aware.
         may_buy: other ways and regions in which the workspace may buy the same machines.
         evidence: what probes and other jobs tell about the speed on other GPU models.
         speed: of the run's training loop; None: not measured.
         interrupted: how often a node like the run's is; None: too little is known.
+        recovered: what a fix of each finding gives back, by rule.
     """
     spending = Spending(cost_usd, duration_seconds, tuple(recent_costs_usd))
-    found = causes(judgements, duration_seconds)
+    found = causes(judgements, recovered)
     loader = fix_input_pipeline(found, spending, demand, catalogue)
     nodes = demand.node_count if demand else 1
     saved = save_interval(judgements, found, spending, nodes, speed, interrupted)
@@ -87,16 +92,16 @@ def recommend(
     bought = buy_differently(judgements, spending, demand, book, as_of, may_buy)
     faster = mixed_precision(judgements, spending, speed)
     kept = [each for each in (loader, saved, *others, faster, shared, *bought) if each is not None]
-    followed = _followed(kept, change, cost_usd)
-    return followed if measure is None else _with_probe(followed, measure)
+    ordered = _in_order([*kept, *([change] if change else [])], cost_usd)
+    return ordered if measure is None else _with_probe(ordered, measure)
 
 
-def _with_probe(followed: list[Recommendation], measure: Recommendation) -> list[Recommendation]:
-    """In its place by expected saving. It excludes another machine, yet both are shown: a switch
-    that is sure, and what may be found beyond it."""
-    expected = expected_saving_usd(measure)
-    before = [each for each in followed if expected_saving_usd(each) >= expected]
-    return [*before, measure, *(each for each in followed if each not in before)]
+def _with_probe(ordered: list[Recommendation], measure: Recommendation) -> list[Recommendation]:
+    """Insert the probe by what it saves at least. It excludes another machine, yet both are shown:
+    a switch that is sure, and what may be found beyond it."""
+    least = counted_saving_usd(measure)
+    before = [each for each in ordered if counted_saving_usd(each) >= least]
+    return [*before, measure, *(each for each in ordered if each not in before)]
 
 
 def with_gpus(
@@ -107,8 +112,9 @@ def with_gpus(
     speed: LoopSpeed | None = None,
     only_sure: bool = True,
 ) -> Demand:
-    """With the use of its GPUs, and its speed on others: those that are known well enough to
-    switch, or all."""
+    """Return the demand with the use of its GPUs, and its speed on others: those that are known
+    well enough to switch, or all.
+    """
     if not demand.gpus:
         return demand
     variation = speed.step_variation if speed else None
@@ -118,8 +124,9 @@ def with_gpus(
 
 
 def _hides_needs(found: Mapping[str, Cause], spending: Spending) -> bool:
-    """Whether what the run used says too little about the machine that it needs: its memory grows
-    without end, or it spends much of its time on something that no core or GPU makes faster."""
+    """Return whether what the run used says too little about the machine that it needs: its memory
+    grows without end, or it spends much of its time on something that no core or GPU makes faster.
+    """
     stalls = (cause for rule, cause in found.items() if rule in _MACHINE_INDEPENDENT)
     lost = sum(cause.seconds_high for cause in stalls)
     return LEAK in found or share_of_time(lost, spending) >= HIDING_SHARE
@@ -132,42 +139,31 @@ _MACHINE_INDEPENDENT = frozenset(rule for rule, fix in KINDS.items() if fix.kind
 }
 
 
-def _followed(
-    fixing: list[Recommendation], change: Recommendation | None, cost_usd: Decimal | None
-) -> list[Recommendation]:
-    """The best action for each cause, by expected saving.
-
-    The loader comes before a machine that is chosen by the cores that loading needs. Giving back
-    GPUs that aren't needed waits for nothing.
-    """
-    advised = [*fixing, *([change] if change else [])]
+def _in_order(advised: list[Recommendation], cost_usd: Decimal | None) -> list[Recommendation]:
+    """Return the best action for each cause, by what it saves: as pages, mails and the API show
+    them, too."""
     shown = [_with_alternatives(each, advised) for each in without_conflicts(advised)]
-    waits = [
-        each for each in shown if each.changes_price and UNUSED_GPUS not in each.conflicts_with
-    ]
-    loader = [each for each in shown if each.kind == FIX_INPUT_PIPELINE]
-    if not (waits and loader and cost_usd):
-        return shown
-    rest = [each for each in shown if each not in loader]
-    place = min(shown.index(loader[0]), rest.index(waits[0]))
-    both = _on_one_scale(loader[0], waits[0], cost_usd)
+    return _on_one_scale(shown, cost_usd) if cost_usd else shown
+
+
+def _on_one_scale(ordered: list[Recommendation], cost_usd: Decimal) -> list[Recommendation]:
+    """Say of the loader's fix and the other machine what each and both save, in their order."""
+    pair = [each for each in ordered if each.kind in _NAMES]
+    if len(pair) < 2:
+        return ordered
+    alone = [f"{_NAMES[each.kind]} alone saves {display_usd(each.saving_usd)}" for each in pair]
+    both = display_usd(joint_saving_usd(pair, cost_usd))
+    said = f"Of {display_usd(cost_usd)} a run, {', '.join(alone)}, both save {both}."
     return [
-        replace(each, evidence=[*each.evidence, both]) if each in (loader[0], waits[0]) else each
-        for each in (*rest[:place], *loader, *rest[place:])
+        replace(each, evidence=[*each.evidence, said]) if each in pair else each for each in ordered
     ]
 
 
-def _on_one_scale(fix: Recommendation, change: Recommendation, cost_usd: Decimal) -> str:
-    together = joint_saving_usd([fix, change], cost_usd)
-    return (
-        f"Of {display_usd(cost_usd)} a run, the loader's fix alone saves "
-        f"{display_usd(fix.saving_usd)}, the other machine alone {display_usd(change.saving_usd)}, "
-        f"both {display_usd(together)}: the fix first."
-    )
+_NAMES = {FIX_INPUT_PIPELINE: "the loader's fix", CHANGE_INSTANCE_TYPE: "the other machine"}
 
 
 def _with_alternatives(kept: Recommendation, advised: list[Recommendation]) -> Recommendation:
-    """What was left out in its favour is said in its evidence."""
+    """Return the recommendation, and say in its evidence what was left out in its favour."""
     others = [
         f"Or: {other.title} (saves about {display_usd(other.saving_usd)} instead)."
         for other in advised

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from advisor.costing.electricity import Electricity
 from advisor.costing.projection import Projection
 
 VERSION = 1
@@ -45,7 +46,8 @@ class SuccessiveVerdict:
     """The first run of the regression that this run ended."""
     causes: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
-    """What else changed the cost: price, share of the machine, start-up, amount of data."""
+    """The other things that changed the cost: price, share of the machine, start-up, amount of
+    data."""
     noise: float | None = None
     """The run-to-run variation; `noise_freedom`: degrees of freedom that this job told of it."""
     noise_freedom: int = 0
@@ -54,7 +56,7 @@ class SuccessiveVerdict:
     prior_jobs: int = 0
     noise_words: str = ""
     machines: list[str] = field(default_factory=list)
-    """Machines on which runs take longer or less, in words."""
+    """Machines and times of the week at which runs take longer or less, in words."""
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,26 @@ class Trouble:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """None: not measured, or no price. A run that was not analysed yet has the defaults."""
+    """The results of an analysis. None: not measured, or no price. A run that was not analysed yet
+    has the defaults.
+    """
 
     steps: int | None = None
     lost_steps: int | None = None
     """Steps that were done again later: no part of the run's work. None: not measured."""
     is_lost_unknown: bool = False
-    """It loaded a checkpoint of an unknown step, so its work may include steps done again."""
+    """True if it loaded a checkpoint of an unknown step, so its work may include steps done
+    again."""
     step_seconds_p50: float | None = None
     data_wait_share: float | None = None
     """Share of the step time, 0..1."""
     cpu_busy_p95_pct: float | None = None
     cores_busy_p95: float | None = None
+    starved_share: float | None = None
+    """The share of the time after warm-up, 0..1, in which the ranks waited for a core."""
     memory_p99_bytes: float | None = None
+    disk_bytes_per_second_p95: float | None = None
+    network_bytes_per_second_p95: float | None = None
     gpu_busy_p95_pct: float | None = None
     phase_seconds: dict[str, float] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
@@ -89,13 +98,13 @@ class RunSummary:
     unreadable: int | None = None
     """Stored objects that could not be read."""
     unsampled_seconds: float | None = None
-    """Of which nothing was ever stored, but for short gaps."""
+    """The time of which nothing was ever stored, but for short gaps."""
     too_large: str = ""
-    """Of what the run has too much to be judged, in words; empty: it was judged."""
+    """The things of which the run has too much to be judged, in words; empty if it was judged."""
     ledger_version: int = 1
-    """Of the meaning of the ledger's labels; see docs/ledger.md."""
+    """The version of the meaning of the ledger's labels; see docs/ledger.md."""
     speed_version: int = 0
-    """Of the measurement of the training loop's speed."""
+    """The version of the measurement of the training loop's speed."""
     missing_segments: int | None = None
     """Segments that an agent announced but that didn't arrive."""
     usd_per_hour: Decimal | None = None
@@ -104,16 +113,20 @@ class RunSummary:
     """`list` or `your rate`."""
     list_usd: Decimal | None = None
     phase_usd: dict[str, Decimal] = field(default_factory=dict)
+    electricity: Electricity | None = None
+    """The electricity in the cost; None: no rate of its machines has a price for it."""
     projected: Projection | None = None
+    is_at_least: bool = False
+    """The platform bills more than is known: the cost is at least this."""
     cost_notes: list[str] = field(default_factory=list)
     price_source: str = ""
     is_later_price: bool = False
     is_estimated: bool = False
     missing: list[str] = field(default_factory=list)
-    """Why there is no price, as `node: reason`."""
+    """The reasons why there is no price, as `node: reason`."""
     node_count: int | None = None
     machine_seconds: float | None = None
-    """How long its nodes were held, all together."""
+    """The time for which its nodes were held, all together."""
     instance_types: list[str] = field(default_factory=list)
     workload_key: str = ""
     configuration_key: str = ""
@@ -125,7 +138,7 @@ _ADAPTER = TypeAdapter(RunSummary)
 
 
 def to_document(summary: RunSummary) -> dict[str, Any]:
-    """For JSON, with money as text. `from_document` is the inverse."""
+    """Return the summary for JSON, with money as text. `from_document` is the inverse."""
     return {"version": VERSION, **_ADAPTER.dump_python(summary, mode="json")}
 
 

@@ -1,4 +1,5 @@
-"""What if: the same job with another objective, region, way of buying, interval or amount of work.
+"""Answers "what if": the same job with another objective, region, way of buying, interval or amount
+of work.
 
 A pure function over the same candidates as the recommendations. Nothing here is advice by itself:
 "fastest" and "deadline" may cost more than today.
@@ -24,27 +25,27 @@ from advisor.sizing.spot import Interruptions, best_interval_seconds, expected_s
 SPOT = "spot"
 NOWHERE: Mapping[str, Mapping[str, InstanceType]] = MappingProxyType({})
 NEVER = 1e6
-"""In place of infinite: no interval ends before the next interruption."""
+"""The factor in place of infinite: no interval ends before the next interruption."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What differs from the run. None: as in the run, or the best."""
+    """The differences from the run. None: as in the run, or the best."""
 
     objective: Objective = field(default_factory=Cheapest)
     regions: tuple[str, ...] = ()
-    """Empty: the run's."""
+    """The regions; empty for the run's."""
     options: tuple[str, ...] = ()
     """`on_demand`, `spot`; empty: the run's."""
     checkpoint_seconds: float | None = None
-    """For which one checkpoint stops the training; None: none are saved."""
+    """The time for which one checkpoint stops the training; None if none are saved."""
     checkpoint_interval_seconds: float | None = None
     interruption_hours: float = 24.0
     """Mean time between interruptions of a spot node."""
     work: float = 1.0
     """Epochs, or another amount of training, over the run's."""
     fixed_seconds: float = 0.0
-    """Of the run's duration, what doesn't grow with the work, such as start-up."""
+    """The part of the run's duration that doesn't grow with the work, such as start-up."""
     runs_a_month: float = 1.0
 
 
@@ -53,15 +54,15 @@ class Answer:
     """Costs are of one run; a month's are `runs_a_month` times as much."""
 
     chosen: Candidate | None
-    """None: the objective allows none."""
+    """The best candidate; None if the objective allows none."""
     front: list[Candidate]
-    """Than which none is both faster and cheaper, the fastest first."""
+    """The candidates than which none is both faster and cheaper, the fastest first."""
     table: list[Candidate]
     """All, those that fit first, then by cost."""
     monthly_usd: Decimal | None
-    """Of the chosen one."""
+    """The cost of the chosen one."""
     interval_seconds: float | None
-    """Between checkpoints, on spot; None: no checkpoints, or no spot."""
+    """The time between checkpoints, on spot; None without checkpoints, or not on spot."""
 
 
 def what_if(
@@ -73,7 +74,7 @@ def what_if(
     preset: Preset = BALANCED,
     elsewhere: Mapping[str, Mapping[str, InstanceType]] = NOWHERE,
 ) -> Answer:
-    """The best candidate for the question, and all others.
+    """Return the best candidate for the question, and all others.
 
     Args:
         elsewhere: other regions -> the types offered there; one that isn't named offers the same.
@@ -126,7 +127,7 @@ def _interval(demand: Demand, asked: Question) -> float | None:
 
 
 def _slowdown(demand: Demand, asked: Question, node_count: int) -> float:
-    """The expected time on spot, over the time without interruptions."""
+    """Return the expected time on spot, over the time without interruptions."""
     seconds = max(demand.duration_seconds, 1.0)
     of = _interruptions(asked, node_count)
     interval = _interval(replace(demand, node_count=node_count), asked) or seconds

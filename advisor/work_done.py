@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from advisor.epochs_done import epochs_done
 from rules.frame import RunFrame
 from rules.global_steps import EVENT_SECONDS
 from rules.lost_steps import RunSteps
@@ -18,11 +19,11 @@ _COLUMNS = ["node", "rank", "samples", "count", "start_seconds", "duration_secon
 _SLACK_SECONDS = 2e-6
 """Times of steps are rounded to microseconds."""
 Lost = Mapping[str, Sequence[Window]]
-"""By node: the time in steps that were done again."""
+"""The time in steps that were done again, by node."""
 
 
 def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -> dict[str, float]:
-    """Samples of all ranks, steps of one rank, epochs that began.
+    """Return the samples of all ranks, steps of one rank, and epochs with the part of the last.
 
     A first step whose beginning was not recorded has no time, but its samples count. Steps whose
     number within the training is unknown count as they were made.
@@ -44,19 +45,19 @@ def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -
             work["samples"] = float((samples * share).sum())
         known = steps.counted if steps else None
         work["steps"] = _most_steps(made, share) if known is None else float(known)
-    if numbers := _epochs(frame, steps):
-        work["epochs"] = float(len(numbers))
+    if epochs := epochs_done(frame, steps):
+        work["epochs"] = epochs
     return work
 
 
 def _most_steps(made: pd.DataFrame, share: np.ndarray | float) -> float:
-    """The most that any rank made."""
+    """Return the most steps that any rank made."""
     counts = (made["count"] * share).groupby([made["node"], made["rank"]]).sum()
     return float(counts.max())
 
 
 def _untimed(frame: RunFrame) -> list[tuple[Any, ...]]:
-    """The training steps reported as events, each with its `_COLUMNS`."""
+    """Return the training steps reported as events, each with its `_COLUMNS`."""
     return [
         (key, data.get("rank"), data.get("samples"), 1, at, 0.0)
         for key, node in frame.nodes.items()
@@ -66,8 +67,9 @@ def _untimed(frame: RunFrame) -> list[tuple[Any, ...]]:
 
 
 def _kept_share(made: pd.DataFrame, lost: Lost) -> np.ndarray:
-    """Of each row, the share that counts: a single step does or doesn't, and of a second's steps
-    those do that are outside of lost time."""
+    """Return the share of each row that counts: a single step does or doesn't, and of a second's
+    steps those do that are outside of lost time.
+    """
     share = np.ones(len(made))
     counts = made["count"].to_numpy(dtype=float)
     starts = made["start_seconds"].to_numpy(dtype=float)
@@ -86,18 +88,6 @@ def _kept_share(made: pd.DataFrame, lost: Lost) -> np.ndarray:
 def _is_inside(at: np.ndarray, window: Window) -> np.ndarray:
     begins = at >= window.start_seconds - _SLACK_SECONDS
     return begins & (at <= window.end_seconds + _SLACK_SECONDS)
-
-
-def _epochs(frame: RunFrame, steps: RunSteps | None) -> set[int]:
-    """Those that began before steps that count."""
-    undone = steps.undone() if steps else {}
-    return {
-        number
-        for key, node in frame.nodes.items()
-        for at, data in events_of(node, "epoch")
-        if isinstance(number := data.get("number"), int)
-        and not _is_within(at + 2 * EVENT_SECONDS, undone.get(key, ()))
-    }
 
 
 def metric_values(frame: RunFrame, steps: RunSteps | None) -> list[tuple[float, str, float]]:

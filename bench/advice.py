@@ -1,4 +1,4 @@
-"""How well the speed of other GPUs is predicted, and what the advice built on it is worth.
+"""Measures how well the speed of other GPUs is predicted, and what the advice built on it is worth.
 
     python -m bench.advice [--check] [--quick] [--speed FOLDER] [--facts FOLDER]
 
@@ -52,7 +52,7 @@ from bench.advice_play import (
     synthetic_prices,
 )
 from tools.fit_speed.calibration import factor, measurements_of
-from tools.fit_speed.data import Case, datasets, is_slice, read_cases, without_faults
+from tools.fit_speed.data import NEWEST, Case, datasets, is_slice, read_cases, without_faults
 from tools.fit_speed.fit import STEPS, fit, refit
 
 BESIDE = Path(__file__).parents[2] / "shared"
@@ -121,7 +121,9 @@ class Bench:
         )
 
     def new_gpus(self) -> dict[str, Errors]:
-        """Each GPU in turn; the set stays, but for rows of that GPU."""
+        """Return the errors with each GPU in turn left out; the set stays, but for rows of that
+        GPU.
+        """
         document = fit(self.cases, self.steps)
         found: dict[str, Errors] = {}
         gpus = sorted({gpu for case in self.cases for gpu in case.throughputs})
@@ -161,7 +163,7 @@ class Bench:
         return [outcome for outcome in played if outcome]
 
     def played_by_history(self, prices: Mapping[str, float]) -> list[Outcome]:
-        """Switches without any probe."""
+        """Play switches without any probe."""
         random = np.random.default_rng(SEED)
         found = []
         for fold in self.folds:
@@ -174,7 +176,7 @@ class Bench:
 
 
 def _history(fold: Fold) -> Callable[[Case], Knowledge]:
-    """The set's other workloads as a workspace."""
+    """Return a function that knows the set's other workloads, as a workspace would."""
 
     @cache
     def of(workload: str) -> Knowledge:
@@ -214,7 +216,7 @@ def main() -> int:
         return 2
     cases = [without_faults(case) for case in read_cases(arguments.speed)]
     bench = Bench([case for case in cases if len(case.throughputs) > 1], arguments.quick)
-    promises = list(everything(bench, aws_prices(arguments.facts)))
+    promises = list(everything(bench, aws_prices(arguments.facts), of_newest_sets(arguments.speed)))
     print(f"\n{'promise':<52}{'measured':>10}{'at least':>10}{'at most':>10}  reachable")
     for promise in promises:
         limits = f"{_limit(promise.least):>10}{_limit(promise.most):>10}"
@@ -228,7 +230,19 @@ def _limit(value: float) -> str:
     return "" if math.isinf(value) else f"{value:.3f}"
 
 
-def everything(bench: Bench, aws: Mapping[str, float]) -> Iterator[Promise]:
+def of_newest_sets(folder: Path) -> dict[str, Errors]:
+    """Return the errors by the bundled table, as a service would predict."""
+    cases = [without_faults(case) for case in read_cases(folder, NEWEST)]
+    found: dict[str, Errors] = {}
+    for name in datasets(cases):
+        own = [case for case in cases if case.dataset == name and len(case.throughputs) > 1]
+        found[name] = errors(own, lambda _: Knowledge())
+    return found
+
+
+def everything(
+    bench: Bench, aws: Mapping[str, float], of_newest: Mapping[str, Errors]
+) -> Iterator[Promise]:
     """Prints all figures, and yields those that are promised."""
     new = bench.new_workloads()
     yield at_most(
@@ -239,6 +253,8 @@ def everything(bench: Bench, aws: Mapping[str, float]) -> Iterator[Promise]:
     yield at_most("history: error over the better ratio", history, 0.75, "0.60")
     gpus = _table("GPU that no set has", bench.new_gpus())
     yield at_most("new GPU: error over the better ratio", gpus, 0.92, "0.88")
+    newest = _table("sets of 2026", of_newest)
+    yield at_most("sets of 2026: error over the better ratio", newest, 1.0, "0.80")
     yield at_most("MIG slices: median error", median_error(bench.slice_errors()), 0.14, "0.14")
     yield from decisions(bench, aws)
 
@@ -265,7 +281,7 @@ def _table(title: str, sets: Mapping[str, Errors]) -> float:
 
 
 def coverage(sets: Mapping[str, Errors]) -> Iterator[Promise]:
-    """Each set's intervals have the width that the other sets' errors ask for."""
+    """Yield whether each set's intervals have the width that the other sets' errors ask for."""
     covered = {
         name: each.covered(factor({n: other.scores for n, other in sets.items() if n != name}))
         for name, each in sets.items()
@@ -328,7 +344,7 @@ def _worth(found: Mapping[str, Summary]) -> Iterator[Promise]:
 
 
 def _by_history(bench: Bench, tables: Mapping[str, Mapping[str, float]]) -> Iterator[Promise]:
-    """Wrong switches of all cases."""
+    """Yield the wrong switches of all cases."""
     dearer, too_slow = [0.0], [0.0]
     for name, prices in tables.items():
         outcomes = bench.played_by_history(prices)

@@ -17,7 +17,7 @@ from tools.fit_speed.data import Case
 
 SEED = 20261123
 LEAST_WORKLOADS = 5
-"""Of a set whose own coverage is judged."""
+"""The fewest workloads of a set whose own coverage is judged."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Errors:
     fp32_ratio: list[float] = field(default_factory=list)
     peak_ratio: list[float] = field(default_factory=list)
     constant: list[float] = field(default_factory=list)
-    """Of the constant of the GPU pair in other workloads; NaN without one."""
+    """The errors of the constant of the GPU pair in other workloads; NaN without one."""
     workloads: set[str] = field(default_factory=set)
 
     def covered(self, factor: float = 1.0) -> float:
@@ -42,19 +42,19 @@ class Errors:
 
 
 def median_error(logs: Iterable[float]) -> float:
-    """Median of |predicted / true - 1|; NaN without a figure."""
+    """Return the median of |predicted / true - 1|; NaN without a figure."""
     values = [abs(math.exp(log) - 1) for log in logs if not math.isnan(log)]
     return float(np.median(values)) if values else math.nan
 
 
 def macro(figures: Iterable[float]) -> float:
-    """Mean over the sets that have one."""
+    """Return the mean over the sets that have one."""
     known = [figure for figure in figures if not math.isnan(figure)]
     return float(np.mean(known)) if known else math.nan
 
 
 def sample(cases: Sequence[Case], most: int) -> list[Case]:
-    """Always the same."""
+    """Return a sample of cases, always the same."""
     order = np.random.default_rng(SEED).permutation(len(cases))[:most]
     return [cases[n] for n in sorted(order)]
 
@@ -65,7 +65,7 @@ def errors(
     constants: Callable[[Case], Mapping[tuple[str, str], float]] = lambda _: {},
     only_to: str = "",
 ) -> Errors:
-    """Of each GPU as the present one, to each other (or `only_to`)."""
+    """Return the errors of each GPU as the present one, to each other (or `only_to`)."""
     found = Errors()
     for case in cases:
         known, pairs = knowledge(case), constants(case)
@@ -94,7 +94,9 @@ def _add(
 
 
 def data_sheet_ratios(here: str, there: str, precision: str) -> tuple[float, float]:
-    """Logarithms: bandwidth with FP32, bandwidth with the precision's peak; geometric means."""
+    """Return logarithms: bandwidth with FP32, bandwidth with the precision's peak; geometric
+    means.
+    """
     one, other = _sheet(here), _sheet(there)
     n = PRECISION_CLASSES.index(precision_class(precision))
     bandwidth = other.log_bandwidth - one.log_bandwidth
@@ -103,7 +105,7 @@ def data_sheet_ratios(here: str, there: str, precision: str) -> tuple[float, flo
 
 
 def pair_constants(cases: Iterable[Case]) -> dict[tuple[str, str], float]:
-    """Median log ratio of each ordered pair of GPUs."""
+    """Return the median log ratio of each ordered pair of GPUs."""
     seen: dict[tuple[str, str], list[float]] = {}
     for case in cases:
         for one, value in case.throughputs.items():

@@ -46,7 +46,7 @@ class Summary:
     switches: int
     dearer: float
     too_slow: float
-    """Of the advice given, too."""
+    """The share of the advice given that is too slow."""
     captured: float
     probes: float
     from_prior: int
@@ -68,7 +68,7 @@ def summary(outcomes: Sequence[Outcome]) -> Summary:
 
 
 def aws_prices(facts: Path) -> dict[str, float]:
-    """The cheapest on-demand price of each GPU in us-east-1."""
+    """Return the cheapest on-demand price of each GPU in us-east-1."""
     prices: dict[str, float] = {}
     with (facts / "aws_instances.csv").open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
@@ -79,7 +79,7 @@ def aws_prices(facts: Path) -> dict[str, float]:
 
 
 def synthetic_prices(gpus: Iterable[str], seed: int) -> dict[str, float]:
-    """Near the data sheets' speed, with a spread of 40 %."""
+    """Return prices near the data sheets' speed, with a spread of 40 %."""
     random = np.random.default_rng(seed)
     sheets = {gpu: data_sheet(gpu) for gpu in sorted(gpus)}
     return {
@@ -90,13 +90,13 @@ def synthetic_prices(gpus: Iterable[str], seed: int) -> dict[str, float]:
 
 
 def dear_by_speed(case: Case, here: str) -> dict[str, float]:
-    """At which every other GPU costs twice the present one for the same work."""
+    """Return prices at which every other GPU costs twice the present one for the same work."""
     own = case.throughputs[here]
     return {gpu: 1 if gpu == here else 2 * value / own for gpu, value in case.throughputs.items()}
 
 
 def dear_by_hour(case: Case, here: str) -> dict[str, float]:
-    """At which no other GPU can pay, however fast it is."""
+    """Return prices at which no other GPU can pay, however fast it is."""
     return {gpu: 1 if gpu == here else 2000 for gpu in case.throughputs}
 
 
@@ -109,7 +109,7 @@ def play(
     random: np.random.Generator,
     may_probe: bool = True,
 ) -> Outcome | None:
-    """None if there is nothing to compare."""
+    """Play a case to its end, or return None if there is nothing to compare."""
     others = [gpu for gpu in case.throughputs if gpu != here and gpu in prices]
     if here not in prices or not others:
         return None
@@ -140,7 +140,9 @@ def play(
 
 
 def _probed(case: Case, gpu: str, noise: float, random: np.random.Generator) -> Measurement:
-    """Its noise is what a probe says of itself: in the stress it is larger than usual."""
+    """Return what a probe measured. Its noise is what a probe says of itself: in the stress it is
+    larger than usual.
+    """
     return Measurement(
         workload=case.workload,
         gpu=gpu,

@@ -3,13 +3,15 @@
     python -m bench.agent_overhead                       ten minutes, prints the figures
     python -m bench.agent_overhead --minutes 30 --check  exits with 1 if a promise is broken
     python -m bench.agent_overhead --no-peers            the agent only
+    python -m bench.agent_overhead --hard-drivers        also 16 GPUs, and a slow driver
     python -m bench.agent_overhead --record 5            records bench/data/busy_trace.json.gz again
 
 All monitors run at once, on the same busy machine and with the same interval, so that their ratios
 hold on any machine. The agent measures a training-like load (`bench/busy_training.py`), a second
-agent also sees eight GPUs of a scripted driver, others a training with many data loaders, or
-sample ten times a second; all upload over HTTPS and trust the system's authorities, agents by its
-folder of them, as they do where there is one.
+and a third agent also see one and eight GPUs of a scripted driver that takes the time of a real
+one, others measure a training with many data loaders, or sample ten times a second; all upload
+over HTTPS and trust the system's authorities, agents by its folder of them, as they do where
+there is one.
 MLflow's system metrics monitor sends to the same server; W&B writes offline; node_exporter is
 scraped. Each peer gets its own environment; TRIMTAB_PEERS names a folder to keep them. The figures
 count a monitor's processes from the end of their start to the end of the run.
@@ -48,24 +50,29 @@ SAMPLE_SECONDS = 1.0
 MEMORY_EVERY = 60
 LATE_MS = 100
 HEADER_BYTES = 450
-"""Of one upload: request line, headers and token are 330, TLS records some more."""
-AGENT, GPUS = "Trimtab", "Trimtab, 8 GPUs"
-LOADERS = {"Trimtab, 72 loaders": 72, "Trimtab, 200 loaders": 200}
+"""The overhead of one upload: request line, headers and token are 330, TLS records some more."""
+AGENT, GPU, GPUS = "Trimtab", "Trimtab, 1 GPU", "Trimtab, 8 GPUs"
+DRIVERS = {GPU: (1, 1.0), GPUS: (8, 1.0)}
+HARD_DRIVERS = {"Trimtab, 16 GPUs": (16, 1.0), "Trimtab, slow GPU": (1, 10.0)}
+"""The GPUs that the agent sees, and how much slower their driver is than the measured one."""
+LOADED = "Trimtab, 200 loaders"
+LOADERS = {"Trimtab, 72 loaders": 72, LOADED: 200}
 OFTEN, OFTEN_SECONDS = "Trimtab, 0.1 s", 0.1
-"""Shown; its cost is promised nowhere."""
+"""The agent that samples often. It is shown; its cost is promised nowhere."""
 CPU_SECONDS_AN_HOUR = {
     AGENT: 10.0,
-    GPUS: 25.0,
+    GPU: 18.0,
+    GPUS: 70.0,
     "Trimtab, 72 loaders": 15.0,
     "Trimtab, 200 loaders": 20.0,
 }
-RSS_MIB = {AGENT: 30.0, GPUS: 40.0}
-LATE_SHARE_PCT = 1.0
+RSS_MIB = {AGENT: 30.0, GPU: 46.0, GPUS: 50.0}
+LATE_SHARE_PCT = 0.1
 BYTES_A_SAMPLE = 3.2
 """The promises. The share of late ticks holds for each agent."""
 COMPILERS = ("cc", "gcc", "clang")
 NEEDS_COMPILER = f"not measured: its driver needs a C compiler ({', '.join(COMPILERS)})"
-GPU_SCRIPT = """gpus 8
+GPU_SCRIPT = """gpus {gpus}
 gpu*.busy 70~30
 gpu*.controller 30~20
 gpu*.memory 40000~200
@@ -79,7 +86,37 @@ gpu*.pcie_sent 1e8
 gpu*.nvlink_sent_kib 3e7
 gpu*.nvlink_received_kib 3e7
 gpu*.power_cap_ns 1e8
+init.memory_mib 18
 """
+PRICES_MS = {
+    "samples": 2.4,
+    "energy": 3.3,
+    "gpm": 0.2,
+    "gpm_metrics": 2.0,
+    "field269": 0.37,
+    "field270": 0.37,
+    "field271": 0.37,
+    "field94": 0.55,
+    "field197": 0.4,
+    "field198": 0.4,
+    "processes": 0.2,
+    "memory": 0.1,
+    "field74": 0.1,
+    "field190": 0.1,
+    "field138": 0.08,
+    "field139": 0.08,
+    "power": 0.07,
+    "clocks": 0.06,
+    "reasons": 0.06,
+    "temperature": 0.06,
+    "mps_processes": 0.05,
+    "field3": 0.05,
+    "field4": 0.05,
+    "link": 0.05,
+    "utilization": 0.01,
+}
+"""The ms of CPU that the driver takes for each kind of question: an H200 with driver 580, between
+two ticks. The simulated driver takes as much."""
 
 
 @dataclass
@@ -107,11 +144,17 @@ def main() -> int:
     parser.add_argument("--interval", type=float, default=0.5, metavar="SECONDS")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--hard-drivers", action="store_true")
     parser.add_argument("--record", type=float, metavar="MINUTES")
     arguments = parser.parse_args()
     if arguments.record:
         return record(arguments.record * 60, arguments.interval)
-    costs, missing = measure(arguments.minutes * 60, arguments.interval, not arguments.no_peers)
+    costs, missing = measure(
+        arguments.minutes * 60,
+        arguments.interval,
+        with_peers=not arguments.no_peers,
+        hard_drivers=arguments.hard_drivers,
+    )
     trace = trace_bytes_a_sample()
     report(costs, missing, trace, arguments.minutes, arguments.interval)
     _note(costs, trace)
@@ -121,7 +164,9 @@ def main() -> int:
     return 1 if broken and arguments.check else 0
 
 
-def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cost], list[str]]:
+def measure(
+    seconds: float, interval: float, *, with_peers: bool, hard_drivers: bool
+) -> tuple[list[Cost], list[str]]:
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         server = TakingServer(folder)
@@ -130,7 +175,8 @@ def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cos
         try:
             if with_peers:  # first, because installing them may take minutes
                 started, missing = peers.start(folder, interval, server.url, server.bundle)
-            started = [*agents(folder, seconds + START_SECONDS + 20, interval, server), *started]
+            lasts = seconds + START_SECONDS + 20
+            started = [*agents(folder, lasts, interval, server, hard_drivers), *started]
             time.sleep(START_SECONDS)
             return measured(started, server, seconds), missing
         finally:
@@ -139,8 +185,12 @@ def measure(seconds: float, interval: float, with_peers: bool) -> tuple[list[Cos
             server.close()
 
 
-def agents(folder: Path, seconds: float, interval: float, server: TakingServer) -> list[Started]:
-    """For the CPU machine, with many loaders, often and, if there is a compiler, with GPUs."""
+def agents(
+    folder: Path, seconds: float, interval: float, server: TakingServer, hard_drivers: bool
+) -> list[Started]:
+    """Start the agents for the CPU machine, with many loaders, often and, if there is a compiler,
+    with GPUs.
+    """
     busy = [str(HERE / "busy_training.py"), str(seconds)]
     started = [
         _agent(AGENT, folder, interval, server, busy),
@@ -149,21 +199,25 @@ def agents(folder: Path, seconds: float, interval: float, server: TakingServer) 
     for name, loaders in LOADERS.items():
         waiting = [str(HERE / "many_loaders.py"), str(loaders), str(seconds)]
         started.append(_agent(name, folder, interval, server, waiting))
-    if driver := _driver(folder):
-        started.append(_agent(GPUS, folder, interval, server, busy, driver))
+    drivers = DRIVERS | (HARD_DRIVERS if hard_drivers else {})
+    for name, (gpus, slower) in drivers.items():
+        if driver := simulated_driver(folder, gpus, slower):
+            started.append(_agent(name, folder, interval, server, busy, driver))
     return started
 
 
-def _driver(folder: Path) -> dict[str, str]:
-    """The variables with which an agent sees eight GPUs; empty without a compiler."""
+def simulated_driver(folder: Path, gpus: int, slower: float) -> dict[str, str]:
+    """Return the variables with which an agent sees these GPUs; none without a compiler."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         return {}
     library = folder / "libnvidia-ml.so.1"
+    script = folder / f"{gpus}-gpus-{slower:g}"
+    prices = (f"gpu*.price.{kind} {slower * ms:g}\n" for kind, ms in PRICES_MS.items())
+    script.write_text(GPU_SCRIPT.format(gpus=gpus) + "".join(prices))
     source = HERE.parent / "tests" / "agent" / "fake_nvml.c"
-    subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
-    script = folder / "gpus"
-    script.write_text(GPU_SCRIPT)
+    if not library.exists():
+        subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
     return {"LD_LIBRARY_PATH": str(folder), "TRIMTAB_FAKE_NVML": str(script)}
 
 
@@ -195,7 +249,7 @@ def _agent(
 
 
 def measured(started: list[Started], server: TakingServer, seconds: float) -> list[Cost]:
-    """CPU time as the difference of the kernel's counts, memory as the peak."""
+    """Measure CPU time as the difference of the kernel's counts, memory as the peak."""
     watches = [_Watch(each, server.taken.get(each.sender)) for each in started]
     until = time.monotonic() + seconds
     memory, looks = RestedMemory(), 0
@@ -295,12 +349,17 @@ def broken_promises(costs: list[Cost], trace: float | None) -> list[str]:
 
 
 def _note(costs: list[Cost], trace: float | None) -> None:
-    """For the page of figures; each peer with what it needs."""
+    """Note the figures for their page; each peer with what it needs."""
     peers = ", ".join(
         f"{cost.name} {_needs(cost)}" for cost in costs if not cost.name.startswith("Trimtab")
     )
     broken = broken_promises(costs, trace)
-    keys = {"agent": AGENT, "agent_gpus": GPUS, "agent_loaders": "Trimtab, 200 loaders"}
+    keys = {
+        "agent": AGENT,
+        "agent_gpu": GPU,
+        "agent_gpus": GPUS,
+        "agent_loaders": "Trimtab, 200 loaders",
+    }
     for key, name in keys.items():
         is_kept = not any(line.startswith(f"{name}: ") for line in broken)
         measured = [_needs(cost) for cost in costs if cost.name == name]
@@ -318,7 +377,7 @@ def _needs(cost: Cost) -> str:
 
 
 def record(seconds: float, interval: float) -> int:
-    """The agent's upload of the busy load here, without names of this machine."""
+    """Record the agent's upload of the busy load here, without names of this machine."""
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-") as name:
         server = TakingServer(Path(name))
         load = [str(HERE / "busy_training.py"), str(seconds)]
@@ -344,7 +403,7 @@ def record(seconds: float, interval: float) -> int:
 
 
 def trace_bytes_a_sample() -> float | None:
-    """The recorded segments, encoded by this version of the codec."""
+    """Return the bytes a sample of the recorded segments, encoded by this version of the codec."""
     if not TRACE.exists():
         return None
     document = json.loads(gzip.decompress(TRACE.read_bytes()))

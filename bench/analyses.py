@@ -39,9 +39,9 @@ from bench.own_service import own_service
 from rules.frame import Hardware
 
 MOST_STORED_BYTES = 2.5
-"""Of a sample, with the columns that are kept while the run runs."""
+"""The most bytes of a sample, with the columns that are kept while the run runs."""
 LEAST_RATIO = {"day": 1.7, "nodes": 1.05}
-"""Of the CPU time of analyses that start afresh."""
+"""The least ratio to the CPU time of analyses that start afresh."""
 GPUS, RANKS = 8, 8
 TICKS_AN_HOUR, TICK_MS, SEGMENT_SECONDS = 7200, 500, 10
 HOUR, SETTLED = timedelta(hours=1), timedelta(minutes=70)
@@ -59,10 +59,12 @@ class Case:
     hours: int
     nodes: int
     every: int
-    """Of how many analyses one is made."""
+    """The number of analyses of which one is made."""
 
     def moments(self) -> list[tuple[float, int]]:
-        """Seconds since the start at which an analysis is made, and how many it stands for."""
+        """Return the seconds since the start at which an analysis is made, and how many it stands
+        for.
+        """
         from webapp.analysis import queue
 
         due, at = [], FIRST_SECONDS
@@ -104,7 +106,7 @@ class GrowingRun:
         self.raw_bytes = 0
 
     def grows_to(self, seconds: float) -> None:
-        """Its rows and objects at this time since its start."""
+        """Write its rows and objects at this time since its start."""
         from webapp.runs.models import Run
         from webapp.runs.models import Session as SessionRow
 
@@ -120,7 +122,7 @@ class GrowingRun:
         Run.objects.filter(pk=self.run.pk).update(last_received_at=datetime.now(UTC))
 
     def analyse(self) -> tuple[float, list[Any]]:
-        """The CPU seconds of a whole analysis, and its results."""
+        """Return the CPU seconds of a whole analysis, and its results."""
         from webapp.analysis import outcome_rows, queue
         from webapp.analysis.evaluation import evaluate
         from webapp.analysis.models import Analysis
@@ -168,7 +170,7 @@ class GrowingRun:
     def _store(
         self, place: int, session: Any, hour: int, seconds: float, *, is_settled: bool
     ) -> None:
-        """One node's hour, as a tail or compacted, instead of what was stored of it."""
+        """Store one node's hour, as a tail or compacted, instead of what was stored of it."""
         from webapp.analysis import chunk_rows
         from webapp.runs.models import Chunk
 
@@ -296,7 +298,7 @@ def measured(case: Case) -> Sums:
 
 
 def _reported(names: list[str]) -> Iterator[str]:
-    """The broken promises."""
+    """Yield the broken promises."""
     ratios = {}
     for name in names:
         case = CASES[name]

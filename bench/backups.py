@@ -151,7 +151,7 @@ def _manage(house: House, *words: str) -> None:
 
 
 def _restore(house: House, archive: Path) -> None:
-    """Into the same place, which is emptied: as on a new machine."""
+    """Restore into the same place, which is emptied: as on a new machine."""
     house.service.stop()
     _manage(house, "restore", "--replace", str(archive))
     house.start()
@@ -165,8 +165,9 @@ def _compare(
     after: list[set[int]],
     found: Figures,
 ) -> None:
-    """The archive has what was acknowledged when the backup began, and nothing of after its end
-    plus one: an upload may be stored and its answer under way."""
+    """Check that the archive has what was acknowledged when the backup began, and nothing of after
+    its end plus one: an upload may be stored and its answer under way.
+    """
     from uuid import UUID
 
     sql = "SELECT session_id, seq FROM runs_segment"

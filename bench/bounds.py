@@ -1,4 +1,4 @@
-"""What one workspace's extreme runs cost the others: time until their finding, and memory.
+"""The cost of one workspace's extreme runs to the others: time until their finding, and memory.
 
     python -m bench.bounds            prints the figures
     python -m bench.bounds --check    fails where a promise is broken
@@ -78,7 +78,7 @@ class Attack:
     name: str
     sessions: int
     segments: list[tuple[int, list[str]]]
-    """When each begins in ms, and its series."""
+    """The segments: when each begins in ms, and its series."""
     is_taken: bool = True
     runs: int = 2
 
@@ -169,7 +169,7 @@ class Victim:
         time.sleep(SETTLING_SECONDS)
 
     def seconds_to_finding(self) -> float:
-        """From the uploads that hold the last evidence."""
+        """Return the seconds from the uploads that hold the last evidence."""
         self._send(2)
         began = time.monotonic()
         _wait(lambda: "hung" in _rules(self._url, self._token, self._sender.run_id))

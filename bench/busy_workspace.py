@@ -13,13 +13,13 @@ from rules.registry import all_rules
 TEAMS = ("vision", "speech", "language", "ranking")
 OWNERS = tuple(f"person-{number}" for number in range(40))
 LABELS = {"effective": 0.6, "data_stall": 0.2, "gpu_idle": 0.1, "initialise": 0.1}
-"""Of each GPU's time, by share."""
+"""The shares of each GPU's time."""
 REGRESSED, FOLLOWED, FAILED, RUNNING, BUDGETS = 30, 60, 40, 20, 12
 HOURS = 108.0
-"""Between two runs of a job: twenty in three months."""
+"""The time between two runs of a job: twenty in three months."""
 LONG_HOURS, LONG_USD = 24, Decimal("786.48")
 FIRED = ("input_bound", "low_gpu_utilization")
-"""Of the long run, on forty stretches each."""
+"""The rules that fire on the long run, on forty stretches each."""
 
 
 class BusyWorkspace:
@@ -72,7 +72,7 @@ class BusyWorkspace:
         )
 
     def _advise(self) -> None:
-        """One open recommendation a job; the first ones are followed and verified, too."""
+        """Make one open recommendation a job; the first ones are followed and verified, too."""
         from webapp.advice.models import RealisedSaving, Recommendation
 
         rows = [_recommendation(runs[-1], Recommendation.ACTIVE) for runs in self.by_job]
@@ -124,7 +124,7 @@ class BusyWorkspace:
         )
 
     def _long_run(self) -> Any:
-        """On eight GPUs for a day, with a sample every half second."""
+        """Make a run on eight GPUs for a day, with a sample every half second."""
         from advisor.run_summary import from_document
         from webapp.analysis.models import Analysis, CostPart, Judgement, LedgerEntry
         from webapp.runs.models import Node

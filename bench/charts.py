@@ -36,12 +36,12 @@ from rules.frame import Hardware
 
 MOST_SECONDS, MOST_GROWTH, TIMES = 0.25, 1.3, 9
 BUCKETS = 340
-"""Of a chart that is 1,020 pixels wide."""
+"""The buckets of a chart that is 1,020 pixels wide."""
 TICKS_AN_HOUR, TICKS_A_SEGMENT, STEPS_AN_HOUR = 7200, 20, 3600
 LIVE_NODES, LIVE_SEGMENTS, MERGED_AT_ONCE = 8, 312, 6
 """52 minutes of an hour. What arrived since the last merging, up to a minute ago, is hot."""
 MOST_OBJECTS = 10
-"""Of a live node, opened for all charts."""
+"""The most objects of a live node that are opened for all charts."""
 GPUS, RANKS = 8, 8
 _NOT_SUMMED = (None,) * 4
 HOUR = timedelta(hours=1)
@@ -125,7 +125,7 @@ class StoredRuns:
         self.store = opening.open_store(settings.OBJECTS_URL)
 
     def stored_run(self, hours: int) -> Any:
-        """A finished run of one node with eight GPUs."""
+        """Store a finished run of one node with eight GPUs."""
         from webapp.analysis import chart_chunks, chunk_rows
         from webapp.analysis.models import Compaction
 
@@ -224,7 +224,9 @@ class _Service(StoredRuns):
         return len(answer.content)
 
     def live_run(self) -> tuple[Any, float]:
-        """A running run whose nodes upload every 10 s; and the CPU time of merging a segment."""
+        """Store a running run whose nodes upload every 10 s; also return the CPU time of merging a
+        segment.
+        """
         from webapp.analysis import compaction
         from webapp.analysis.models import Compaction
 
@@ -273,7 +275,7 @@ class _Service(StoredRuns):
 
 
 def _values(gpus: int, ticks: int) -> dict[str, np.ndarray]:
-    """About a hundred series of a node, as agents sample them."""
+    """Return about a hundred series of a node, as agents sample them."""
     rng = np.random.default_rng(7)
 
     def percent() -> np.ndarray:
@@ -305,14 +307,16 @@ def _ticks(session: Session, start: datetime) -> Ticks:
 
 
 def _other(name: str, column: Column, hour: int) -> Column:
-    """No hour is like another, so that answers don't compress better than real ones."""
+    """Return the column for another hour: no hour is like another, so that answers don't compress
+    better than real ones.
+    """
     if name.endswith("_total"):
         return column
     return Column(np.roll(column.values, hour * 613) + hour % 7, column.known)
 
 
 def _steps(session_id: str, start: datetime) -> Any:
-    """A second each, of every rank."""
+    """Return the steps, a second each, of every rank."""
     first = int(start.timestamp() * 10**6)
     rows = [
         (first + step * 10**6 + rank, session_id, step // 10, rank, "train", *took, *_NOT_SUMMED)

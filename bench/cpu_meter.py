@@ -11,11 +11,14 @@ Roots = Callable[[], Iterable[tuple[str, psutil.Process]]]
 
 
 class CpuMeter:
-    """By name of the group: a process and all that it started. Read it now and then."""
+    """The CPU seconds by name of the group: a process and all that it started. Read it now and
+    then.
+    """
 
     def __init__(self, roots: Roots) -> None:
-        """`roots`: groups and their first processes, as they are now. What is in several counts
-        in the last."""
+        """Begin to count. `roots` are the groups and their first processes, as they are now. A
+        process in several groups counts in the last.
+        """
         self._roots = roots
         self._used: dict[tuple[int, float], tuple[str, float]] = {}
         self._before: Counter[str] = Counter()
@@ -31,7 +34,7 @@ class CpuMeter:
                 self._add(name, process)
 
     def begin(self) -> None:
-        """What was used until now doesn't count."""
+        """Leave out what was used until now."""
         self.read()
         self._before = self._sums()
 

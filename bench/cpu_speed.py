@@ -1,11 +1,11 @@
-"""How well the speed of cores is predicted, against multiplying cores by their clock rate.
+"""Measures how well the speed of cores is predicted, against multiplying cores by their clock rate.
 
     python -m bench.cpu_speed --facts FOLDER            prints the figures
     python -m bench.cpu_speed --facts FOLDER --check    fails where a promise is broken
 
 The folder has `cpu_speed.csv` and `cpu_llm.csv` (SpareCores/sc-inspector-data, CC-BY-SA 4.0):
-tokens per second of language models on the processors of EC2's types. Each type in turn is left
-out and predicted by the constant of its family and the size exponent, as fitted to the others. Then
+tokens per second of language models on the processors of EC2's types. Each type in turn is left out
+and predicted by the constant of its family and the size exponent, as fitted to the others. Then
 each family in turn is left out, and predicted from the speed of one of its threads: how often the
 truth lies in the interval.
 """
@@ -63,7 +63,9 @@ def main() -> int:
 
 
 def _errors(workload: Sequence[Throughput]) -> list[float]:
-    """Each type predicted from the other sizes of its family, if there are any."""
+    """Return the error for each type, predicted from the other sizes of its family, if there are
+    any.
+    """
     errors = []
     for left_out in workload:
         others = [each for each in workload if each.machine.name != left_out.machine.name]
@@ -77,7 +79,7 @@ def _errors(workload: Sequence[Throughput]) -> list[float]:
 
 
 def _clock_errors(workload: Sequence[Throughput]) -> list[float]:
-    """The same by vCPU x clock, in proportion to the median of the other types."""
+    """Return the same by vCPU x clock, in proportion to the median of the other types."""
     rates = [each.machine.vcpus * (each.machine.clock_ghz or 1.0) for each in workload]
     factors = [each.per_second / rate for each, rate in zip(workload, rates, strict=True)]
     errors = []
@@ -88,7 +90,7 @@ def _clock_errors(workload: Sequence[Throughput]) -> list[float]:
 
 
 def _coverage(figures: Sequence[Throughput], facts: Path) -> float:
-    """The mean over families, each left out of what the interval was taken from."""
+    """Return the mean over families, each left out of what the interval was taken from."""
     speeds = {f: speed for f, (speed, _) in thread_speeds(_lines(facts / "cpu_speed.csv")).items()}
     families = sorted({each.machine.family for each in figures} & speeds.keys())
     return fmean(share for family in families for share in _covered(figures, speeds, family))

@@ -1,4 +1,4 @@
-"""What it costs to make an answered segment survive a power loss, by step.
+"""The cost, by step, of making an answered segment survive a power loss.
 
     python -m bench.durability                     in the temporary folder
     python -m bench.durability --folder /srv       on the disk that is to be used
@@ -34,7 +34,7 @@ INSERT INTO session VALUES ('session', 0);
 INSERT INTO run VALUES ('run', '');
 INSERT INTO analysis VALUES ('run', 0);
 """
-"""Like the rows that one segment writes."""
+"""The tables of rows like those that one segment writes."""
 
 
 @dataclass(frozen=True)

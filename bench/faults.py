@@ -27,7 +27,7 @@ from collections import Counter
 from bench.figures import note
 
 SERVICE_SCHEDULES = 40
-"""So many on one service; every third service has its objects in S3."""
+"""The schedules on one service; every third service has its objects in S3."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What a benchmark measured of a promise, for the page that lists them all.
+"""The figures that a benchmark measured of a promise, for the page that lists them all.
 
 `python -m bench` names a file in the environment; a benchmark that is run by itself writes none.
 """
@@ -23,7 +23,7 @@ class Figure:
     peer: str = ""
     """The same figure of another tool, measured in the same call; empty: there is none."""
     counts: dict[str, int] = field(default_factory=dict)
-    """What `bench.trust` summarises, such as `lost`."""
+    """The counts that `bench.trust` summarises, such as `lost`."""
 
 
 def note(promise: str, measured: str, is_kept: bool, peer: str = "", **counts: int) -> None:
@@ -35,6 +35,6 @@ def note(promise: str, measured: str, is_kept: bool, peer: str = "", **counts: i
 
 
 def noted(path: Path) -> Iterator[Figure]:
-    """What a benchmark wrote to the file; nothing if it wrote none."""
+    """Return what a benchmark wrote to the file; nothing if it wrote none."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return (Figure(**json.loads(line)) for line in lines)

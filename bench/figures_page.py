@@ -62,10 +62,10 @@ class Measurement:
     more: tuple[str, ...] = ()
     """Arguments beside those of the promise."""
     output: IO[str] | None = None
-    """Where its lines go; None: where ours go."""
+    """The stream for its lines; None for where ours go."""
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0
-    """Of its processes, except those whose parents were killed."""
+    """The CPU seconds of its processes, except those whose parents were killed."""
     exit_code: int = 0
 
     def figures(self) -> Iterator[Figure]:
@@ -121,11 +121,11 @@ def write(path: Path, figures: list[Figure]) -> None:
 
 
 def page(figures: list[Figure], before: str) -> str:
-    """The page with these figures; other rows as they were `before`."""
+    """Return the page with these figures; other rows as they were `before`."""
     new = {figure.promise: figure for figure in figures}
     kept = {row.split(" | ")[0].removeprefix("| "): row for row in before.splitlines()}
     rows = [
-        _row(promise, new[promise.key])
+        row(promise, new[promise.key])
         if promise.key in new
         else _row_of_before(promise, kept.get(promise.text, ""))
         for promise in PROMISES
@@ -134,14 +134,11 @@ def page(figures: list[Figure], before: str) -> str:
 
 
 def _row_of_before(promise: Promise, before: str) -> str:
-    """A promise that nothing can measure says why."""
-    if before and promise.bench:
-        return before
-    why = f": {promise.unmeasured}" if promise.unmeasured else ""
-    return f"| {promise.text} | {NOT_MEASURED}{why} | | | | |"
+    return before or f"| {promise.text} | {NOT_MEASURED} | | | | |"
 
 
-def _row(promise: Promise, figure: Figure) -> str:
+def row(promise: Promise, figure: Figure) -> str:
+    """Return the page's row of a figure measured on this machine, today."""
     verdict = "yes" if figure.is_kept else "**no**"
     today = datetime.now(UTC).date().isoformat()
     columns = (promise.text, figure.measured, verdict, figure.peer, today, machine())
@@ -149,7 +146,7 @@ def _row(promise: Promise, figure: Figure) -> str:
 
 
 def machine() -> str:
-    """This machine in words: cores, processor, memory, system, Python."""
+    """Describe this machine in words: cores, processor, memory, system, Python."""
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
     return (

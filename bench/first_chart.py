@@ -1,4 +1,4 @@
-"""How long a person waits for the first chart of a long run's page, in a real browser.
+"""Measures how long a person waits for the first chart of a long run's page, in a real browser.
 
     python -m bench.first_chart              1,000 jobs of 20 runs; takes some minutes
     python -m bench.first_chart --jobs 100   fewer of them
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def first_charts(busy: BusyWorkspace) -> list[float]:
-    """Seconds of some visits, without the first, which warms the service up."""
+    """Return the seconds of some visits, without the first, which warms the service up."""
     with _served() as base_url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         cookie = _cookie(busy) | {"url": base_url}
@@ -82,7 +82,9 @@ def first_charts(busy: BusyWorkspace) -> list[float]:
 
 @contextmanager
 def _served() -> Iterator[str]:
-    """The service's own web server, with the static files that it serves."""
+    """Start the service's own web server, with the static files that it serves, and yield its
+    URL.
+    """
     subprocess.run([sys.executable, "-c", PREPARE], check=True)
     port = free_port()
     command = [sys.executable, "-m", "webapp.http.front", "--bind", f"127.0.0.1:{port}"]
@@ -109,7 +111,7 @@ def _cookie(busy: BusyWorkspace) -> dict[str, Any]:
 
 
 def _visit(browser: Browser, cookie: dict[str, Any], address: str) -> float:
-    """With an empty cache."""
+    """Visit with an empty cache, and return the seconds."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.add_cookies([cookie])  # type: ignore[list-item]
     page = context.new_page()

@@ -46,10 +46,10 @@ from tests.running_service import MARKS, Service, manage
 
 MOST_P99_SECONDS, MOST_LAG_SECONDS, MOST_GROWTH = 1.0, 30.0, 1.3
 MOST_CPU_MS = 2.5
-"""Of a segment of a known session."""
+"""The most CPU of a segment of a known session."""
 FIRST_ANALYSIS_SECONDS = 60.0
 LEAST_RATIO = {"sqlite": 60.0, "postgres": 40.0}
-"""To MLflow's samples per CPU-second, of what takes uploads."""
+"""The least ratio to MLflow's samples per CPU-second, of what takes uploads."""
 LEAST_RATIO_WITH_WORKER = 25.0
 INGEST, WORKER = ("web", "redis", "database"), ("worker", "worker's database")
 WORKERS_SESSIONS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'trimtab worker'"
@@ -81,7 +81,7 @@ class Measured:
     drained_seconds: float
     cpu: dict[str, float]
     begun: Reading
-    """Once each node has begun: from here on all sessions are known."""
+    """The reading once each node has begun: from here on all sessions are known."""
 
     @property
     def ingest_seconds(self) -> float:
@@ -93,7 +93,7 @@ class Measured:
 
     @property
     def known_ms(self) -> float:
-        """Of a segment of a known session."""
+        """Return the CPU of a segment of a known session."""
         seconds = self.ingest_seconds - self.begun.ingest_seconds
         return 1000 * seconds / max(self.taken.uploads - self.begun.uploads, 1)
 
@@ -103,7 +103,9 @@ class Measured:
         return ordered[int(0.99 * (len(ordered) - 1))]
 
     def ratios(self, peer: Peer) -> tuple[float, float]:
-        """To the peer's samples per CPU-second: what takes uploads, and the worker with it."""
+        """Return the ratios to the peer's samples per CPU-second: what takes uploads, and the
+        worker with it.
+        """
         samples = self.taken.samples
         all_seconds = self.ingest_seconds + sum(self.cpu.get(name, 0.0) for name in WORKER)
         whole, with_worker = samples / self.ingest_seconds, samples / all_seconds
@@ -117,7 +119,7 @@ class Measured:
 
 @dataclass
 class Database:
-    """Of the service and of MLflow; of SQLite each has its own file."""
+    """The database of the service and of MLflow; of SQLite each has its own file."""
 
     kind: str
     cluster: Cluster | None = None
@@ -129,14 +131,16 @@ class Database:
 
     @property
     def peer_store(self) -> str:
-        """In SQLAlchemy's form."""
+        """Return the URL in SQLAlchemy's form."""
         if self.cluster is None:
             return ""
         server = self.cluster.url().rpartition("/")[0]
         return f"{server.replace('postgresql:', 'postgresql+psycopg:')}/postgres"
 
     def processes(self) -> list[tuple[str, psutil.Process]]:
-        """The server's; those that carry out the worker's statements are named apart."""
+        """Return the server's processes; those that carry out the worker's statements are named
+        apart.
+        """
         if self.folder is None or self.cluster is None:
             return []
         pid = (self.folder / "data" / "postmaster.pid").read_text().splitlines()[0]
@@ -163,7 +167,7 @@ def database(kind: str, folder: Path) -> Iterator[Database]:
 
 
 def measured(options: argparse.Namespace, nodes: int) -> Measured:
-    """On a new service, which is stopped afterwards."""
+    """Measure on a new service, which is stopped afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="trimtab-fleet-") as folder,
         database(options.database, Path(folder) / "postgres") as rows,
@@ -227,7 +231,7 @@ async def _load(
 
 
 async def _warm(service: Service, token: str, segments: list[Tail]) -> None:
-    """The first upload makes the web server import what it needs, once in its life."""
+    """Send the first upload: it makes the web server import what it needs, once in its life."""
     node, plan = VirtualNode("first", token, segments, time.time_ns()), Plan(0, (0, 0), 0.1)
     await Sender(node, service.port, Taken(), plan).run(time.monotonic(), 0)
 
@@ -288,7 +292,7 @@ def _peer(options: argparse.Namespace) -> Peer | None:
 
 
 def growth(every: list[Measured]) -> float:
-    """CPU a million samples with the most nodes, over that with the fewest."""
+    """Return the CPU a million samples with the most nodes, over that with the fewest."""
     costs = [sum(one.cpu.values()) / max(one.taken.samples, 1) for one in every]
     return costs[-1] / costs[0]
 

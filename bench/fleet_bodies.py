@@ -27,7 +27,9 @@ _MIB = 2**20
 
 
 def series_names(count: int) -> list[str]:
-    """As an agent with eight GPUs names them: gauges, counters and what rarely changes."""
+    """Return names as an agent with eight GPUs gives them: gauges, counters and what rarely
+    changes.
+    """
     of_machine = [
         *("host.cpu_busy_pct", "host.cpu_user_pct", "host.cpu_system_pct", "host.cpu_iowait_pct"),
         *("host.memory_used_bytes", "tree.memory_used_bytes", "tree.cpu_seconds_total"),
@@ -50,7 +52,7 @@ class Tail:
 
 
 def tails(series: int, variants: int, length: int) -> list[list[Tail]]:
-    """`variants` nodes, each with `length` segments that follow one another."""
+    """Return `variants` nodes, each with `length` segments that follow one another."""
     return [_tails_of(series, length, random.Random(seed)) for seed in range(variants)]
 
 

@@ -16,15 +16,15 @@ from trimtab.wire import join_bodies
 from bench.fleet_bodies import SECONDS, Tail, VirtualNode
 
 MOST_TOGETHER = 32
-"""As agents do."""
+"""The most segments in one request, as with agents."""
 JOBS = 20
 PAUSE_SECONDS = 1.0
-"""Before a refused upload is sent again."""
+"""The pause before a refused upload is sent again."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds from the begin: each node begins within `ramp`; during `silence` none sends."""
+    """Seconds from the start: each node begins within `ramp`; during `silence` none sends."""
 
     ramp: float
     silence: tuple[float, float]
@@ -33,24 +33,24 @@ class Plan:
 
 @dataclass
 class Taken:
-    """What the service answered."""
+    """The answers of the service."""
 
     samples: int = 0
     sent_bytes: int = 0
     uploads: int = 0
     requests: int = 0
     seconds: list[float] = field(default_factory=list)
-    """Of each request with a live segment."""
+    """The seconds of each request with a live segment."""
     statuses: Counter[int] = field(default_factory=Counter)
-    """Of each segment."""
+    """The statuses of all segments."""
     answered_at: dict[UUID, list[float]] = field(default_factory=dict)
-    """By run, when its segments were answered with 200: Unix seconds."""
+    """The times, by run, when its segments were answered with 200: Unix seconds."""
     drained_at: float = 0.0
     """Monotonic seconds at which the last backlog was gone."""
 
     @property
     def counted(self) -> str:
-        """The statuses in words."""
+        """Return the statuses in words."""
         return ", ".join(f"{status}: {count}" for status, count in sorted(self.statuses.items()))
 
 
@@ -84,7 +84,7 @@ class Sender:
         self._streams = await asyncio.open_connection("127.0.0.1", self._port)
 
     async def _send_all(self, until: float) -> None:
-        """The newest first; until the next one is there."""
+        """Send the newest first, until the next one is there."""
         had_backlog = len(self._kept) > 1
         while self._kept and time.monotonic() < until:
             is_refused = not await self._send(self._kept[-MOST_TOGETHER:])
@@ -94,7 +94,7 @@ class Sender:
             self._taken.drained_at = max(self._taken.drained_at, time.monotonic())
 
     async def _send(self, numbers: Sequence[int]) -> bool:
-        """Whether all of them were accepted."""
+        """Send them, and return whether all of them were accepted."""
         began = time.monotonic()
         statuses = await (self._put(numbers[0]) if len(numbers) == 1 else self._post(numbers))
         taken = self._taken
@@ -145,7 +145,7 @@ def fleet(
     plan: Plan,
     taken: Taken,
 ) -> list[Coroutine[Any, Any, None]]:
-    """The work of nodes that begin now, spread over the tokens' workspaces and some jobs."""
+    """Return the work of nodes that begin now, spread over the tokens' workspaces and some jobs."""
     began = time.monotonic()
     return [
         Sender(

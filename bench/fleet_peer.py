@@ -22,18 +22,18 @@ from bench.overhead_peers import installed
 from tests.running_service import free_port, wait_until
 
 MOST_METRICS = 1000
-"""Of one request, https://mlflow.org/docs/latest/rest-api.html#log-batch."""
+"""The most metrics of one request, https://mlflow.org/docs/latest/rest-api.html#log-batch."""
 CLIENTS, START_SECONDS = 4, 120.0
 REST_SECONDS, REST_PCT = 3.0, 15.0
-"""It answers long before it has started all of its processes: that is done once it uses no more of
-a core for so long."""
+"""The rest by which it is known to be started: it answers long before all of its processes are,
+which is done once it uses no more of a core for so long."""
 
 
 @dataclass(frozen=True)
 class Peer:
     samples: int
     cpu_seconds: float
-    """Of the server's processes, and of the database's where that is a server."""
+    """The CPU of the server's processes, and of the database's where that is a server."""
 
     @property
     def samples_per_cpu_second(self) -> float:
@@ -41,7 +41,7 @@ class Peer:
 
 
 def together(peers: Sequence[Peer | None]) -> Peer | None:
-    """Of several measurements; None if one is missing."""
+    """Return the sum of several measurements; None if one is missing."""
     every = [peer for peer in peers if peer is not None]
     if len(every) < len(peers):
         return None
@@ -49,7 +49,7 @@ def together(peers: Sequence[Peer | None]) -> Peer | None:
 
 
 def measured(seconds: float, series: int, store: str, database: Roots) -> Peer:
-    """Nodes that log 10 s of their series repeatedly, as fast as it is taken.
+    """Measure nodes that log 10 s of their series repeatedly, as fast as it is taken.
 
     Args:
         store: MLflow's `--backend-store-uri`; empty: an SQLite file.

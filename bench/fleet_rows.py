@@ -1,4 +1,4 @@
-"""How long what was uploaded waits until it is judged, read from the service's rows."""
+"""Measures how long what was uploaded waits until it is judged, read from the service's rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _AT_REST = "lease IS NULL AND attempts = 0 AND began_at IS NOT NULL"
 
 @dataclass
 class Lag:
-    """From the answer to an upload to the end of the first look or analysis begun after it.
+    """The time from the answer to an upload to the end of the first look or analysis begun after
+    it.
 
     While the one before has shown that no rule can find anything before a certain time, an upload
     waits from that time on.
@@ -28,16 +29,16 @@ class Lag:
     database: str
     """The path of an SQLite file, or the URL of a PostgreSQL database."""
     seconds: list[float] = field(default_factory=list)
-    """Of each judged upload; at most the time between two readings too long."""
+    """The lag of each judged upload; at most the time between two readings too long."""
     _judged: dict[UUID, int] = field(default_factory=dict)
-    """By run, how many of its uploads are judged."""
+    """The number of judged uploads of each run."""
     first_analyses: dict[UUID, float] = field(default_factory=dict)
-    """By run, the seconds from its first upload to the end of its first analysis."""
+    """The seconds from each run's first upload to the end of its first analysis."""
     _due_at: dict[UUID, float] = field(default_factory=dict)
-    """By run, when its next look or analysis was due at the last reading."""
+    """The time, by run, when its next look or analysis was due at the last reading."""
 
     def read(self, answered_at: Mapping[UUID, list[float]], now: float) -> None:
-        """What a look or analysis that is over saw, as far as it wasn't known.
+        """Count what a look or analysis that is over saw, as far as it wasn't known.
 
         Args:
             answered_at: by run, the times of its uploads in order, Unix seconds.
@@ -54,7 +55,7 @@ class Lag:
             self._due_at[run] = due_at
 
     def waiting_seconds(self, answered_at: Mapping[UUID, list[float]], now: float) -> float:
-        """How long the upload that has waited longest has waited so far."""
+        """Return how long the upload that has waited longest has waited so far."""
         firsts = (
             max(times[self._judged.get(run, 0)], self._due_at.get(run, 0.0))
             for run, times in answered_at.items()

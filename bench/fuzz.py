@@ -41,14 +41,16 @@ class HangError(Exception):
 
 @dataclass(frozen=True)
 class Decoder:
-    """What is tried: `inputs` makes a hostile one, `decode` may raise one of `refusals`."""
+    """The decoder that is tried: `inputs` makes a hostile one, `decode` may raise one of
+    `refusals`.
+    """
 
     name: str
     inputs: Callable[[random.Random], object]
     decode: Callable[[object], object]
     refusals: tuple[type[Exception], ...]
     share: float = 1.0
-    """So many inputs, of those of another one: files take long to write."""
+    """The number of inputs as a share of another decoder's: files take long to write."""
 
 
 @dataclass
@@ -113,7 +115,7 @@ def _try(decoder: Decoder, given: object, found: Result, name: str) -> None:
 
 @contextmanager
 def _alarm() -> Iterator[None]:
-    """The timer counts CPU time, so that other load on the machine makes no hang."""
+    """Limit the CPU time: other load on the machine makes no hang."""
 
     def ring(*_: object) -> None:
         raise HangError(f"more than {MOST_SECONDS:g} s of CPU time")
@@ -130,7 +132,7 @@ def _peak_bytes() -> int:
 
 
 def decoders() -> dict[str, Decoder]:
-    """By name. Django must be set up."""
+    """Return the decoders by name. Django must be set up."""
     from bench.fuzz_decoders import every
 
     return {decoder.name: decoder for decoder in every()}
@@ -154,7 +156,7 @@ def main() -> int:
 
 
 def _note(promise: str, results: list[Result]) -> None:
-    """Nothing is noted of what wasn't asked for."""
+    """Note the results. Nothing is noted of what wasn't asked for."""
     if count := sum(result.outcomes.total() for result in results):
         broken = sum(len(result.problems) for result in results)
         slowest = max(result.slowest_seconds for result in results)

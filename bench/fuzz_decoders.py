@@ -66,7 +66,7 @@ _BROKEN = (pa.ArrowException, chunks.ChunkError, OSError)
 
 
 def _damaged_rates(chance: random.Random) -> str:
-    """As long as the form lets through."""
+    """Return lines as long as the form lets through."""
     return hostile.lines_like(chance, RATES)[:MOST_FILE_BYTES]
 
 
@@ -116,7 +116,9 @@ def _chunk() -> bytes:
 
 
 def _damaged(body: bytes) -> Callable[[random.Random], bytes]:
-    """A file of a disk that fails: cut, or with other bytes in some places."""
+    """Return a function that makes a file of a disk that fails: cut, or with other bytes in some
+    places.
+    """
 
     def damaged(chance: random.Random) -> bytes:
         changed = body[: chance.randrange(1, len(body))] if chance.random() < 0.2 else body

@@ -24,8 +24,10 @@ from tests.running_service import Service, wait_until
 ANSWER_SECONDS = 60
 FRAMES = 9
 """Lines of a traceback that are shown."""
-SENDERS = 4
-"""At the same time: one alone mostly waits for the disk."""
+SENDERS, MOST_SENDERS = 4, 16
+"""The senders at the same time, for few and for many inputs: an upload mostly waits for others with
+which it is written."""
+MANY = 50_000
 SETTLE_SECONDS = 600
 UNLIMITED = {
     "TRIMTAB_TOKEN_REQUESTS_A_MINUTE": "0",
@@ -53,7 +55,7 @@ class Sender:
         return accepted
 
     def send(self, asked: HostileRequest, name: str) -> int:
-        """The status; 0: no answer. Problems are recorded under `name`."""
+        """Return the status, or 0 without an answer. Problems are recorded under `name`."""
         began = time.perf_counter()
         name = f"{name}, {asked.method} {asked.path[:200]}"
         try:
@@ -115,10 +117,11 @@ def tried_over_http(inputs: int, seed: int) -> Result:
 
 def _send_all(service: Service, found: Result, inputs: int, seed: int) -> None:
     held_bytes = _web_bytes(service)
-    senders = [Sender(service, Result(OVER_HTTP)) for _ in range(SENDERS)]
-    with ThreadPoolExecutor(SENDERS) as pool:
+    count = MOST_SENDERS if inputs >= MANY else SENDERS
+    senders = [Sender(service, Result(OVER_HTTP)) for _ in range(count)]
+    with ThreadPoolExecutor(count) as pool:
         sent = [
-            pool.submit(sender.send_all, math.ceil(inputs / SENDERS), f"{seed}, sender {number}")
+            pool.submit(sender.send_all, math.ceil(inputs / count), f"{seed}, sender {number}")
             for number, sender in enumerate(senders)
         ]
     accepted = set().union(*(each.result() for each in sent))
@@ -136,7 +139,7 @@ def _send_all(service: Service, found: Result, inputs: int, seed: int) -> None:
 
 
 def _check_imports(service: Service, found: Result) -> None:
-    """Each is done or refused with a reason, and none took a worker with it."""
+    """Check that each is done or refused with a reason, and none took a worker with it."""
     database = f"file:{service.data_dir / 'trimtab.sqlite3'}?mode=ro"
     waiting = "SELECT COUNT(*) FROM imports_import WHERE done < wanted AND given_up_at IS NULL"
     # Parts that nobody sent may come for a week.
@@ -154,7 +157,7 @@ def _check_imports(service: Service, found: Result) -> None:
 
 
 def _check_kept(service: Service, run_id: UUID, found: Result) -> None:
-    """What was taken is analysed and can be read."""
+    """Check that what was taken is analysed and can be read."""
     headers = {"Authorization": f"Bearer {service.token}"}
     document: dict[str, object] = {}
 
@@ -175,7 +178,9 @@ def _check_kept(service: Service, run_id: UUID, found: Result) -> None:
 
 
 def _logged_errors(service: Service) -> set[str]:
-    """What the service logged as an error: a later analysis may have failed, or a single rule."""
+    """Return what the service logged as an error: a later analysis may have failed, or a single
+    rule.
+    """
     logs = [service.data_dir / "logs" / f"{part}.log" for part in ("web", "worker")]
     lines = [line for log in logs for line in log.read_text(encoding="utf-8").splitlines()]
     records = [json.loads(line) for line in lines if line.startswith('{"asctime"')]

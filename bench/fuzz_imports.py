@@ -28,7 +28,7 @@ from webapp.mlflow_api.errors import MlflowError
 from webapp.mlflow_api.searching import conditions, order
 
 FORMAT_SHARE, ARCHIVE_SHARE = 0.04, 0.25
-"""So many inputs, of those of a decoder that reads no files."""
+"""The number of inputs as a share of those of a decoder that reads no files."""
 MOST_TEXT_CHARS = 8_000
 FOLDERS = tempfile.TemporaryDirectory(prefix="trimtab-fuzz-imports-")
 Files = dict[str, bytes]
@@ -89,7 +89,7 @@ def _importing(stated: Stated) -> Callable[[object], None]:
 
 
 def archive(chance: random.Random) -> bytes:
-    """A tar.gz whose headers, content or compression is damaged."""
+    """Return a tar.gz whose headers, content or compression is damaged."""
     packed = io.BytesIO()
     form = chance.choice([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
     with tarfile.open(fileobj=packed, mode="w", format=form) as written:
@@ -159,7 +159,7 @@ def _described(body: object) -> None:
 
 
 def search(chance: random.Random) -> str:
-    """A filter that is right or nearly right, such as made a backtracking engine slow."""
+    """Return a filter that is right or nearly right, such as made a backtracking engine slow."""
     parts = [_condition(chance) for _ in range(chance.choice([1, 1, 2, 5, 60]))]
     text = chance.choice([*[" and ", " AND "] * 4, " or ", " "]).join(parts)
     if chance.random() < 0.2:

@@ -53,7 +53,9 @@ def every(count: int, seed: str, call: Call) -> Iterator[HostileRequest]:
 
 
 def uploads(chance: random.Random) -> Iterator[HostileRequest]:
-    """Segments, alone and together, and declarations, each segment under a number of its own."""
+    """Yield segments, alone and together, and declarations, each segment under a number of its
+    own.
+    """
     json_type = {"Content-Type": "application/json"}
     several_type = {"Content-Type": "application/vnd.trimtab.segments"}
     while True:
@@ -84,7 +86,9 @@ def _agent(chance: random.Random, job: str) -> FakeAgent:
 
 
 def mlflow_calls(chance: random.Random, call: Call) -> Iterator[HostileRequest]:
-    """All methods, with documents that are nearly right, and files under hostile paths."""
+    """Yield calls of all methods, with documents that are nearly right, and files under hostile
+    paths.
+    """
     methods = sorted(METHODS)
     while True:
         known = _known(chance, call)
@@ -98,7 +102,7 @@ def mlflow_calls(chance: random.Random, call: Call) -> Iterator[HostileRequest]:
 
 
 def _known(chance: random.Random, call: Call) -> dict[str, Any]:
-    """Rows that exist, and fields of every method with valid values."""
+    """Return rows that exist, and fields of every method with valid values."""
     name = f"fuzz-{chance.getrandbits(40):x}"
     experiment = call("POST", "experiments/create", {"name": name})["experiment_id"]
     began = 1_767_000_000_000
@@ -148,7 +152,7 @@ def _method(chance: random.Random, known: dict[str, Any], verb: str, name: str) 
 
 
 def _query(said: dict[str, Any]) -> str:
-    """Short enough for a line of a request."""
+    """Return a query, short enough for a line of a request."""
     pairs = [(str(key)[:99], str(value)[:500]) for key, value in said.items()]
     encoded = {
         key.encode("utf-8", "surrogatepass"): value.encode("utf-8", "surrogatepass")
@@ -188,7 +192,7 @@ def _file(chance: random.Random, known: dict[str, Any]) -> HostileRequest:
 
 
 def imported(chance: random.Random) -> Iterator[HostileRequest]:
-    """Parts, descriptions that name them, and archives, under hostile names and kinds."""
+    """Yield parts, descriptions that name them, and archives, under hostile names and kinds."""
     while True:
         agent = _agent(chance, "import")
         parts: list[str] = []
@@ -213,7 +217,7 @@ def _converted(chance: random.Random, agent: FakeAgent, parts: list[str]) -> Hos
 
 
 def _packed(chance: random.Random) -> bytes:
-    """An archive in which are files of a known format."""
+    """Return an archive that holds files of a known format."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as written:
         for name in ("a.csv", "b.json", "c.txt"):

@@ -1,11 +1,10 @@
-"""What each of the agent's queries to NVML takes, on this machine's own GPUs.
+"""Measures what each of the agent's queries to NVML takes, on this machine's own GPUs.
 
-    python -m bench.gpu_queries                30 calls of each at once, and 30 half a second apart
-    python -m bench.gpu_queries --calls 100
+    python -m bench.gpu_queries                12 rounds of all, half a second apart
+    python -m bench.gpu_queries --rounds 100
 
-The agent's simulated driver answers in no time, so what a real one takes is measured here. It needs
-a GPU, and nothing but the agent's own dependencies. Calls that follow a pause find cold caches, and
-on some virtual machines memory that the host has reclaimed: compare them with those at once.
+In the bench of the agent's overhead a simulated driver takes as long as was measured here. A round
+asks everything, as a tick in which all is due: the first query finds cold caches, the others don't.
 """
 
 from __future__ import annotations
@@ -14,63 +13,68 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 
-import pynvml as nvml
-from trimtab.sources.gpu.device import Device, Parts
-
-from bench.overhead_machine import RestedMemory
+from trimtab.sources.gpu import nvml
+from trimtab.sources.gpu.device import Device
+from trimtab.sources.gpu.schedule import BUDGET, Query, plan
 
 PAUSE_SECONDS = 0.5
+LONG_PAUSE_SECONDS = 5.0
+TICK_SECONDS = 0.5
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--calls", type=int, default=30)
-    calls = parser.parse_args().calls
+    parser.add_argument("--rounds", type=int, default=12)
+    rounds = parser.parse_args().rounds
     try:
-        nvml.nvmlInit()
-        device = Device(0, pids=list)
-    except nvml.NVMLError as error:
+        nvml.initialise()
+        device = Device(0, pids=list, tell=lambda kind, data: None)
+    except (OSError, nvml.NvmlError) as error:
         print(f"no GPU can be read here: {error}", file=sys.stderr)
         return 1
-    print(f"{device.card.model}: milliseconds of CPU a call (of elapsed time)")
-    print(f"{'at once':>30}{'after a pause':>20}")
-    for name, ask in [*_queries(device._whole), ("all that a tick asks", device.read)]:
-        at_once, rested = _taken(ask, calls, 0.0), _taken(ask, calls, PAUSE_SECONDS)
-        print(f"{_shown(at_once):>30}{_shown(rested):>20}  {name}")
-    memory = RestedMemory()
-    for _ in range(5):
-        memory.look()
-    print(memory.words())
+    print(f"{device.card.model}: milliseconds of CPU, and how often the agent asks")
+    for line in priced(device, rounds):
+        print(line)
     return 0
 
 
-def _queries(parts: Parts) -> list[tuple[str, Callable[[], object]]]:
-    """Each part of the GPU's reading, named by what it gives."""
-    asked = [partial(parts._answer, part) for part in parts._parts]
-    for ask in asked:
-        ask()  # The first time, some only find out what there is
-    return [(", ".join(ask()) or "nothing new", ask) for ask in asked]
+def priced(device: Device, rounds: int) -> list[str]:
+    """Return a line for each query: its price, the longest-paused price, and its pause."""
+    prices = _prices(device, [PAUSE_SECONDS] * rounds)
+    later = _prices(device, [LONG_PAUSE_SECONDS] * 2)
+    queries = device.schedule.queries
+    for query in queries:
+        query.price_seconds = statistics.median(prices[query.name])
+    plan(queries, TICK_SECONDS)
+    lines = [
+        f"{1000 * query.price_seconds:6.2f} ms, {1000 * statistics.median(later[query.name]):5.2f}"
+        f" after {LONG_PAUSE_SECONDS:g} s, {_pause(query):>12}  {query.name}"
+        for query in sorted(queries, key=lambda query: -query.price_seconds)
+    ]
+    load = sum(query.load(TICK_SECONDS) for query in queries)
+    return [*lines, f"{1000 * load:6.2f} ms a second in all, of {1000 * BUDGET:g}"]
 
 
-def _taken(ask: Callable[[], object], calls: int, pause_seconds: float) -> tuple[float, float]:
-    """Median milliseconds of CPU and elapsed."""
-    found = []
-    for _ in range(calls):
-        time.sleep(pause_seconds)
-        cpu, began = time.process_time(), time.perf_counter()
-        ask()
-        found.append((time.process_time() - cpu, time.perf_counter() - began))
-    cpus, elapsed = zip(*found, strict=True)
-    return statistics.median(cpus) * 1000, statistics.median(elapsed) * 1000
+def _prices(device: Device, pauses: list[float]) -> dict[str, list[float]]:
+    """Return the CPU seconds of each query. The first round only finds out what there is."""
+    device.read(settles=True)
+    prices: dict[str, list[float]] = {}
+    for pause in pauses:
+        time.sleep(pause)
+        for query in list(device.schedule.queries):
+            began = time.thread_time()
+            device._answer(query, time.monotonic())
+            prices.setdefault(query.name, []).append(time.thread_time() - began)
+        device.take_spans()
+    return prices
 
 
-def _shown(taken: tuple[float, float]) -> str:
-    return f"{taken[0]:.2f} ({taken[1]:.2f})"
+def _pause(query: Query) -> str:
+    seconds = query.planned_seconds
+    return f"every {max(seconds, TICK_SECONDS):.1f} s" if seconds < 1e9 else "never"
 
 
 if __name__ == "__main__":

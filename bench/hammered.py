@@ -1,4 +1,4 @@
-"""What a workspace notices while two others hammer every importer, search and page.
+"""Measures what a workspace notices while two others hammer every importer, search and page.
 
     python -m bench.hammered            prints the figures
     python -m bench.hammered --check    fails where a promise is broken
@@ -153,7 +153,7 @@ def tokens(service: Service, names: list[str]) -> list[str]:
 
 
 def seconds_of_import(tenant: Tenant) -> tuple[float, float]:
-    """How long a small import waits, and until it is done."""
+    """Return how long a small import waits, and until it is done."""
     began = time.monotonic()
     run = tenant.upload(small_table())
 

@@ -18,13 +18,13 @@ _CROSS_JOIN = "SELECT a.value AS start FROM {0} a, {0} b, {0} c, {0} d, {0} e, {
 
 
 def archives() -> dict[str, bytes]:
-    """Name -> tar.gz."""
+    """Return name -> tar.gz."""
     made = {name: _packed(write) for name, write in _FOLDERS.items()}
     return made | {"sparse": _sparse(), "folders": _folders(), "quiet": _zeros()}
 
 
 def small_table() -> bytes:
-    """An honest upload of sixty lines."""
+    """Return an honest upload of sixty lines."""
     return _packed(lambda folder: _table(folder, 60))
 
 
@@ -80,7 +80,7 @@ def _export(folder: Path) -> None:
 
 
 def _view(folder: Path) -> None:
-    """A view where a table is read: its rows are never all counted."""
+    """Make a view where a table is read: its rows are never all counted."""
     export = nsys_files.Export(folder / "report.sqlite")
     for n in range(300):
         export.kernel(f"kernel{n}", n * 10.0, 9.0)
@@ -108,7 +108,7 @@ _FOLDERS: dict[str, Callable[[Path], object]] = {
 
 
 def _sparse() -> bytes:
-    """One GNU sparse member of 1.5 GiB in some hundred bytes."""
+    """Return one GNU sparse member of 1.5 GiB in some hundred bytes."""
     member = tarfile.TarInfo("sparse")
     member.type = tarfile.GNUTYPE_SPARSE
     block = bytearray(member.tobuf(tarfile.GNU_FORMAT))
@@ -129,7 +129,7 @@ def _folders() -> bytes:
 
 
 def _zeros() -> bytes:
-    """A file of 2 GiB of zeros in 2 MB."""
+    """Return a file of 2 GiB of zeros in 2 MB."""
     member = tarfile.TarInfo("x.csv")
     member.size = 2 * 2**30
     body = io.BytesIO()

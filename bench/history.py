@@ -71,7 +71,7 @@ class _History:
         return ask
 
     def what_if(self) -> None:
-        """Two regions and two ways to buy, of the newest run."""
+        """Ask for two regions and two ways to buy, of the newest run."""
         asked = {"regions": ["us-east-1", "us-west-2"], "options": ["on_demand", "spot"]}
         address = f"/api/v1/runs/{self.runs[-1].pk}/what-if"
         bearer = {"Authorization": f"Bearer {self.token}"}
@@ -124,7 +124,7 @@ def _questions(history: _History) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def _timed(ask: Callable[[], None]) -> tuple[float, float]:
-    """CPU and wall seconds."""
+    """Return CPU and wall seconds."""
     began = time.process_time(), time.perf_counter()
     ask()
     return time.process_time() - began[0], time.perf_counter() - began[1]

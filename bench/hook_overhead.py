@@ -136,7 +136,7 @@ def measure(name: str, what: str, width: int, batch: int, steps: int, pairs_coun
 def worker(
     what: str, width: int, batch: int, steps: int, pairs: int = PAIRS
 ) -> list[tuple[float, float]]:
-    """Pairs of microseconds: a step bare and hooked; or a batch and a step alone."""
+    """Return pairs of microseconds: a step bare and hooked; or a batch and a step alone."""
     python = os.environ.get("TRIMTAB_TEST_TORCH_PYTHON") or sys.executable
     with tempfile.TemporaryDirectory() as folder:
         environment = hooks.environment(os.environ, Path(folder))

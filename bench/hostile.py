@@ -80,7 +80,7 @@ def _text(agent: FakeAgent, change: Callable[[dict[str, Any]], None], tail: byte
 
 
 def _columns(document: dict[str, Any]) -> dict[str, Any]:
-    """In the only block, so that nothing valid is accepted with it."""
+    """Return the columns of the only block, so that nothing valid is accepted with it."""
     for part in ("steps", "step_summaries", "events"):
         document.pop(part, None)
     columns: dict[str, Any] = document["blocks"][0]["columns"]
@@ -136,7 +136,7 @@ def measured(service: Service, name: str, address: str, body: bytes) -> Measured
 
 
 def measure(service: Service) -> tuple[Measured, list[Measured]]:
-    """The baseline, and each hostile body. Raises AssertionError if the run was touched."""
+    """Measure the baseline, and each hostile body. Raises AssertionError if the run was touched."""
     agent = FakeAgent(Client(), service.token)
     base = f"/api/v1/runs/{agent.run_id}/segments/{agent.session_id}"
     good = measured(
@@ -153,7 +153,7 @@ def measure(service: Service) -> tuple[Measured, list[Measured]]:
 
 
 def _run(service: Service, run_id: UUID) -> dict[str, Any]:
-    """As the API returns it, once its analysis is final."""
+    """Return the run as the API returns it, once its analysis is final."""
     headers = {"Authorization": f"Bearer {service.token}"}
     answered: dict[str, Any] = {}
 

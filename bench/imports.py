@@ -39,7 +39,7 @@ STATED = Stated(
 
 
 def measure(folder: Path, folds: int) -> Took:
-    """In this process: import the folder, and judge the run."""
+    """Import the folder in this process, and judge the run."""
     began = time.process_time()
     imported = import_path(folder, STATED)
     seconds = time.process_time() - began
@@ -55,7 +55,7 @@ def measure(folder: Path, folds: int) -> Took:
 
 
 def ours(folder: Path, folds: int) -> Took:
-    """The best of three processes, because other load only adds time."""
+    """Return the best of three processes, because other load only adds time."""
     words = [sys.executable, "-m", "bench.imports", "--measure", str(folder), str(folds)]
     return min((said(words) for _ in range(3)), key=lambda took: took.seconds)
 

@@ -41,7 +41,7 @@ MOST_MISSED = 200
 
 @dataclass
 class Figures:
-    """What was done, and what is wrong, each with the seed of its kill."""
+    """The counts of what was done, and what is wrong, each with the seed of its kill."""
 
     kills: dict[str, int] = field(default_factory=dict)
     missed: int = 0

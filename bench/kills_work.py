@@ -64,9 +64,9 @@ class Work:
     """One kind of background work. A row belongs to a run."""
 
     name = rows = ""
-    """Of the work, and the rows of one run with their table's alias `w`."""
+    """The name of the work, and the rows of one run with their table's alias `w`."""
     usual_seconds = 0.2
-    """How long a worker holds one, undisturbed."""
+    """The usual time for which a worker holds one, undisturbed."""
 
     def __init__(self, house: House) -> None:
         self.house, self.told = house, Told()
@@ -180,7 +180,7 @@ class Imports(Work):
             figures.doubled += known["rows"] != found["rows"]
 
     def _made(self, form: str) -> dict[str, Any]:
-        """The facts of an import that nobody disturbs."""
+        """Return the facts of an import that nobody disturbs."""
         place = self._folder / form
         if form == "sagemaker":
             sagemaker(place, seconds=1200, nodes=2)
@@ -218,7 +218,9 @@ class Imports(Work):
         return agent.run_id
 
     def _rename_training_job(self) -> None:
-        """Two runs of one job at one time would share the costs of its machines."""
+        """Rename the training job: two runs of one job at one time would share the costs of its
+        machines.
+        """
         (job,) = [path for path in (self._folder / "sagemaker").iterdir() if path.is_dir()]
         job.rename(job.with_name(f"vision-{len(self.runs)}-2026-01-01-00-00-00-000"))
 
@@ -227,7 +229,7 @@ class Imports(Work):
         return self._rows(sql, run_id) == [(1,)]
 
     def _facts(self, run_id: UUID) -> dict[str, Any]:
-        """What doesn't depend on when it was imported, or by how many workers."""
+        """Return what doesn't depend on when it was imported, or by how many workers."""
         result, error = self._rows(f"SELECT w.result, w.error {self.rows}", run_id)[0]
         document = self.house.get(f"/api/v1/runs/{run_id}")
         return {

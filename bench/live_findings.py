@@ -39,7 +39,7 @@ HANG_MINUTES = 11
 MINUTE_MS, TICK_MS = 60_000, 5_000
 NODES = 500
 LEAST_SENT_PCT = 95.0
-"""Of the load that is to be there; a node that is answered late sends late."""
+"""The least of the load that is to be there; a node that is answered late sends late."""
 
 
 class Client:
@@ -85,7 +85,7 @@ class OtherNodes(threading.Thread):
 
     @property
     def sent_pct(self) -> float:
-        """Of what they should have sent until then."""
+        """Return the share of what they should have sent until then."""
         due = self.nodes * self._seconds / SECONDS  # Each sends as soon as it begins
         return 100 * self.taken.uploads / max(due, 1)
 

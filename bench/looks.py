@@ -95,7 +95,7 @@ class LiveRun:
         Analysis.objects.create(run=self.run, wanted=1, finished_at=now, seconds=0.1)
 
     def send(self, count: int) -> None:
-        """Another `count` segments of each node."""
+        """Send another `count` segments of each node."""
         from webapp.runs import progress
         from webapp.runs.models import Segment as Row
         from webapp.runs.models import Session
@@ -113,7 +113,7 @@ class LiveRun:
         self.run.save()
 
     def look(self) -> float:
-        """Its CPU seconds, from the claim to the release."""
+        """Return the look's CPU seconds, from the claim to the release."""
         from webapp.analysis import looks, queue
 
         queue.want(self.run)
@@ -200,7 +200,7 @@ class LiveRun:
 
 
 def measured_seconds(nodes: int) -> float:
-    """CPU seconds of the median look, for each node."""
+    """Return the CPU seconds of the median look, for each node."""
     run = LiveRun(nodes)
     _compact()
     taken = []

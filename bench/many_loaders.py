@@ -20,7 +20,7 @@ def main(loaders: int, seconds: float) -> None:
 
 
 def _started(until: float) -> int:
-    """Its process id; never returns in the new process."""
+    """Return the new process's id; never returns in the new process."""
     pid = os.fork()
     if pid:
         return pid

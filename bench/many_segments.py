@@ -1,4 +1,5 @@
-"""How queries on the rows of segments grow with their number, on a PostgreSQL server of its own.
+"""Measures how queries on the rows of segments grow with their number, on a PostgreSQL server of
+its own.
 
     python -m bench.many_segments                     100,000 and then 10 million rows
     python -m bench.many_segments --rows 1000000      another number
@@ -6,8 +7,8 @@
 
 A service of 500 nodes gets four million segments a day. Each leaves a row, which says that it came;
 its object and its samples are in chunks soon. The rows are written by SQL: of 500 nodes' sessions,
-compacted but for the last minutes. Prints the median time of what the service does all the time,
-on the clock, for both numbers of rows, and what a row takes on disk.
+compacted but for the last minutes. Prints the median time of what the service does all the time, on
+the clock, for both numbers of rows, and what a row takes on disk.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tests.faults.postgres import Cluster
 
 FEW, MANY, NODES, TIMES = 100_000, 10_000_000, 500, 7
 MOST_GROWTH, AT_LEAST_SECONDS = 2.0, 0.05
-"""What takes less than this is fast with any number of rows."""
+"""The most growth, and the seconds below which a query is fast with any number of rows."""
 HOT = 30
 """The newest rows of each session wait to be compacted."""
 FILL = """
@@ -82,7 +83,7 @@ def _measured(rows: int) -> Iterator[str]:
 
 
 def _filled(known: int, rows: int, asked: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The seconds of each question once there are so many rows."""
+    """Return the seconds of each question once there are so many rows."""
     from django.db import connection
 
     from webapp.runs.models import Run, Segment
@@ -125,7 +126,7 @@ def _questions() -> dict[str, Callable[[], object]]:
     from webapp.runs.models import Node, Run, Segment, Session
 
     def stored() -> None:
-        """As an upload is: its session and number must be new."""
+        """Store a row as an upload is: its session and number must be new."""
         session = Session.objects.order_by("pk")[0]
         last = Segment.objects.filter(session=session).order_by("-seq").first()
         assert last is not None

@@ -40,7 +40,7 @@ class Started:
     name: str
     process: subprocess.Popen[str]
     sender: str = ""
-    """Its path prefix on the server; empty: it sends nothing."""
+    """The path prefix on the server; empty if it sends nothing."""
     sent_bytes: int | None = None
     samples: int | None = None
     series: int | None = None
@@ -50,7 +50,9 @@ class Started:
 def start(
     folder: Path, interval_seconds: float, url: str, bundle: Path
 ) -> tuple[list[Started], list[str]]:
-    """The monitors that are available or can be installed. Prints a line for each other one."""
+    """Start the monitors that are available or can be installed. Prints a line for each other
+    one.
+    """
     peers, missing = [], []
     for name, begin in (("MLflow", _mlflow), ("W&B offline", _wandb), ("node_exporter", _node)):
         try:
@@ -69,7 +71,7 @@ class Scraper(threading.Thread):
         self.received_bytes = self.series = self.samples = 0
 
     def run(self) -> None:
-        """Scrapes until the exporter has ended."""
+        """Scrape until the exporter has ended."""
         with suppress(OSError, http.client.HTTPException):
             while True:
                 self._scrape()
@@ -117,7 +119,7 @@ def _node(folder: Path, interval: float, url: str, bundle: Path) -> Started:
 
 
 def installed(package: str, folder: Path, *more: str) -> str:
-    """A Python with the package and `more`: from an earlier run's environment, or a new one.
+    """Return a Python with the package and `more`: from an earlier run's environment, or a new one.
 
     Raises:
         OSError, subprocess.SubprocessError: it can't be installed.

@@ -32,6 +32,7 @@ class TakingServer:
     """Identifies senders by the first part of the path: https://127.0.0.1:PORT/<sender>/..."""
 
     def __init__(self, folder: Path) -> None:
+        """Set the server up. Needs `openssl`, which makes its certificate."""
         self.taken: dict[str, Taken] = defaultdict(Taken)
         key, certificate = folder / "key.pem", folder / "certificate.pem"
         _certify(key, certificate)
@@ -115,7 +116,9 @@ def _count_segment(taken: Taken, body: bytes) -> None:
 
 
 def _folder(folder: Path, certificate: Path) -> Path:
-    """The system's authorities and this one, by their hashes as OpenSSL looks for them."""
+    """Make a folder of the system's authorities and this one, by their hashes as OpenSSL looks for
+    them.
+    """
     folder.mkdir()
     for authority in SYSTEM_FOLDER.glob("????????.0"):
         (folder / authority.name).symlink_to(authority)

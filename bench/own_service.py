@@ -14,10 +14,10 @@ ELSEWHERE = ("DATABASE_URL", "OBJECTS_URL")
 
 @contextmanager
 def own_service(name: str, database_url: str = "") -> Iterator[None]:
-    """Django with an empty, migrated database, and static files that need no build.
+    """Set up Django with an empty, migrated database, and static files that need no build.
 
     Args:
-        database_url: of an empty database; default: an SQLite file in the folder.
+        database_url: that of an empty database; default: an SQLite file in the folder.
     """
     with tempfile.TemporaryDirectory(prefix=f"trimtab-{name}-") as folder:
         os.environ["TRIMTAB_DATA_DIR"] = folder

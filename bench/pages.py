@@ -32,13 +32,13 @@ from bench.own_service import own_service
 
 MOST_SECONDS, MOST_QUERIES, TIMES = 0.15, 25, 5
 MOST_EXPORT_SECONDS = 1.0
-"""Of a CSV file with every row of the workspace."""
+"""The most seconds of a CSV file with every row of the workspace."""
 MOST_POLL_SECONDS, POLLED = 0.02, ("dashboard:home", "dashboard:jobs", "dashboard:run")
-"""Of an open page that asks whether anything has changed, while nothing has."""
+"""The most seconds of an open page that asks whether anything has changed, while nothing has."""
 REPORT = "dashboard:report, of a day"
 MOST_REPORT_SECONDS, MOST_REPORT_MIB = 2.0, 150
 NOBODY_KNOWS = "no-such-secret"
-"""In an address, for what no row of the workspace gives."""
+"""A secret in an address, for what no row of the workspace gives."""
 MORE = {
     "dashboard:jobs, by owner": "/jobs/?group=owner",
     "dashboard:jobs, by tag": "/jobs/?group=tag:team",
@@ -113,7 +113,7 @@ def main() -> int:
 
 
 def _told(rows: list[Row]) -> str:
-    """The slowest page and the slowest CSV apart: they have different limits."""
+    """Describe the slowest page and the slowest CSV apart: they have different limits."""
     kept = sum(row.is_kept for row in rows)
     pages = [row.seconds for row in rows if row.name != REPORT and not row.is_export]
     exports = [row.seconds for row in rows if row.is_export]
@@ -167,7 +167,7 @@ class _Pages:
             yield name, address.format(six=six, run=self._busy.by_job[0][-1].pk)
 
     def poll_of(self, address: str) -> dict[str, str]:
-        """The headers with which an open page asks for what is new."""
+        """Return the headers with which an open page asks for what is new."""
         version = re.search(r'data-version="([^"]*)"', self._client.get(address).content.decode())
         assert version is not None
         return {"Trimtab-Live": "1", "If-None-Match": html.unescape(version[1])}
@@ -175,7 +175,9 @@ class _Pages:
     def measure(
         self, name: str, address: str, headers: Mapping[str, str] | None = None
     ) -> Row | None:
-        """None: there is nothing at this address, which holds a made-up secret."""
+        """Measure a page, or return None if nothing is at this address, which holds a made-up
+        secret.
+        """
         from django.db import connection
         from django.test.utils import CaptureQueriesContext
 

@@ -31,7 +31,7 @@ LONG, SPEED_RATIO, MEMORY_SHARE, GROWTH = 20, 20.0, 0.2, 22.0
 
 
 def measure(folder: Path, folds: int) -> Took:
-    """In this process: read the stored run into a frame, run every rule, and build the ledger."""
+    """Read the stored run into a frame in this process, run every rule, and build the ledger."""
     node = pickle.loads((folder / "node").read_bytes())  # noqa: S301 - written by this program
     end = trace.START + timedelta(seconds=folds * trace.FOLD_SECONDS)
     began = time.process_time()
@@ -49,12 +49,14 @@ def measure(folder: Path, folds: int) -> Took:
 
 
 def _resolution(folds: int) -> float:
-    """As the service reads a run of that length: at most 10,000 rows."""
+    """Return the resolution at which the service reads a run of that length: at most 10,000
+    rows.
+    """
     return next(float(r) for r in (1, 2, 5, 10, 30) if r >= folds * trace.FOLD_SECONDS / 10_000)
 
 
 def ours(folds: int, folder: Path) -> Took:
-    """The best of three processes, because other load only adds time."""
+    """Return the best of three processes, because other load only adds time."""
     folder.mkdir()
     (folder / "node").write_bytes(pickle.dumps(trace.stored(folder, folds)))
     words = [sys.executable, "-m", "bench.rules", "--measure", str(folder), str(folds)]

@@ -1,42 +1,55 @@
-"""Precision and recall of every rule on labelled runs, and what is found in healthy ones.
+"""Precision and recall of every rule on labelled runs, what is found in healthy ones, and what
+comes first where several causes meet.
 
     python -m bench.rules_scenarios            prints the figures
-    python -m bench.rules_scenarios --check    exits with 1 if a rule is below 0.97, or if there are
-                                          more than 2 findings in 200 healthy runs
+    python -m bench.rules_scenarios --check    exits with 1 if a rule is below 0.97, if there are
+                                          more than 2 findings in 200 healthy runs, or if findings
+                                          on mixtures are in the wrong order or claim too much
     python -m bench.rules_scenarios --cells 10
                                           reads the labelled runs from a store in cells of 10 s
 
 The runs are synthetic. The labelled ones are at 1.1 to 2 times a rule's threshold, or at 0.5 to 0.9
 of it, with noise, gaps, skewed steps, neighbours and other activity: see `SCENARIO` in the test
 file of each rule. The healthy ones are of thirteen kinds; each is judged whole and, as while it is
-going, up to some moment.
+going, up to some moment. The mixtures have two to four causes of known cost, from 20 s to 2 h: see
+`tests/rules/scenarios/mixtures.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
+from advisor.costing.recoverable import Recoverable, recoverable
 from bench.figures import note
-from rules.engine import evaluate
+from rules.claims import divide
+from rules.engine import Judgement, evaluate
 from rules.frame import RunFrame
+from rules.ledger import Ledger, ledger
 from rules.registry import all_rules
 from tests.rules.scenarios.healthy_kinds import KINDS, findings, healthy
 from tests.rules.scenarios.labelled import Labelled, Scenario, labelled, score
 from tests.rules.scenarios.live import so_far
+from tests.rules.scenarios.mixtures import FIRED_BY, mixture
 from tests.rules.scenarios.registry import NEVER_FIRES, SCENARIOS
 from tests.rules.scenarios.stored import Memory, stored
 
 LEAST = 0.97
 HEALTHY_RUNS, MOST_FINDINGS = 200, 2
+MIXTURES, LEAST_RIGHT = 300, 0.95
+MOST_OVERCLAIM, MOST_HEALTHY_WASTE = 0.1, 0.05
+CLOSE = 0.9
+"""A rule whose causes cost nearly as much as the most expensive one may come first as well."""
 
 
 def judged(
     scenario: Scenario, seed: int, count: int, cell_seconds: float | None = None
 ) -> tuple[list[Labelled], list[bool]]:
-    """The labelled runs of one rule, and whether it fired on each.
+    """Return the labelled runs of one rule, and whether it fired on each.
 
     Args:
         cell_seconds: how the runs are read from a store; None: as they are made.
@@ -72,26 +85,101 @@ def main(arguments: list[str] | None = None) -> int:
     good = f"{len(SCENARIOS) - len(failed)} of {len(SCENARIOS)} rules"
     note("rules_verdicts", good, not failed)
     are_quiet = _healthy_shown(chosen.seed)
-    return int(chosen.check and (bool(failed) or not are_quiet))
+    are_right = _mixtures_shown(chosen)
+    return int(chosen.check and (bool(failed) or not are_quiet or not are_right))
 
 
 def _healthy_shown(seed: int) -> bool:
     """Print what is found in healthy runs. Returns False if it is too much."""
     random = np.random.default_rng(seed)
     found = dict.fromkeys(("whole", "going on"), 0)
+    shown = whole = 0.0
     for number in range(HEALTHY_RUNS):
         kind = KINDS[number % len(KINDS)]
         run = healthy(kind, seed * HEALTHY_RUNS + number)
         seen = so_far(run, random.uniform(30, run.duration_seconds))
+        shown += sum(each.seconds_high for each in recovered_of(run).values())
+        whole += run.duration_seconds
         for when, each in zip(found, (run, seen), strict=True):
             for rule_id, summary in findings(each).items():
                 found[when] += 1
                 print(f"    {kind.__name__}, {when}: {rule_id}: {summary}")
     told = ", ".join(f"{count} findings in {HEALTHY_RUNS} {when}" for when, count in found.items())
+    told += f"; they show {100 * shown / whole:.1f} % of their cost as waste"
     print(f"healthy runs of {len(KINDS)} kinds: {told}")
-    are_quiet = max(found.values()) <= MOST_FINDINGS
+    are_quiet = max(found.values()) <= MOST_FINDINGS and shown <= MOST_HEALTHY_WASTE * whole
     note("rules_healthy", told, are_quiet)
     return are_quiet
+
+
+def recovered_of(frame: RunFrame) -> dict[str, Recoverable]:
+    """Return what the findings of a run give back, by rule, on nodes of one price."""
+    labelled = ledger(frame)
+    return recoverable(evaluate(frame, {}), labelled, frame.duration_seconds, None)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The agreement of the findings on one mixture with its truth."""
+
+    is_costliest_first: bool
+    is_within_labels: bool
+    overclaim: float
+    """The time that is shown beyond the truth, as a share of it."""
+    words: str
+
+
+def judge_mixture(seed: int) -> Mixed:
+    """Judge one mixture by what it wastes."""
+    frame, truth = mixture(seed)
+    judged, labelled = evaluate(frame, {}), ledger(frame)
+    found = recoverable(judged, labelled, frame.duration_seconds, None)
+    causes = [rule for rule, each in found.items() if not each.explained_by]
+    causes.sort(key=lambda rule: found[rule].weight, reverse=True)
+    first = causes[0] if causes else ""
+    named = sum(seconds for cause, seconds in truth.items() if first in FIRED_BY[cause])
+    shown = sum(each.seconds_high for each in found.values())
+    amounts = ", ".join(f"{rule} {found[rule].seconds_high:.0f}" for rule in causes)
+    wasted = ", ".join(f"{cause} {s:.0f}" for cause, s in truth.items())
+    words = f"{seed}: {frame.duration_seconds:.0f} s: {wasted}; shown: {amounts}"
+    return Mixed(
+        named >= CLOSE * max(truth.values()),
+        _is_within_labels(judged, labelled, frame),
+        max(shown / sum(truth.values()) - 1, 0.0),
+        words,
+    )
+
+
+def _is_within_labels(judged: list[Judgement], labelled: Ledger, frame: RunFrame) -> bool:
+    claims = {each.rule_id: each.verdict.claims for each in judged}
+    known = {rule: all_rules()[rule].directness for rule in claims}
+    held = labelled.held_seconds()
+    got: Counter[str] = Counter()
+    for portion in divide(claims, known, held, frame.duration_seconds).values():
+        got.update(portion.labels)
+    holds: Counter[str] = Counter()
+    for labels in held.values():
+        holds.update(labels)
+    return all(seconds <= holds[label] * (1 + 1e-9) for label, seconds in got.items())
+
+
+def _mixtures_shown(chosen: argparse.Namespace) -> bool:
+    """Print how findings on mixtures agree with the truth. Returns False if too many don't."""
+    judged = [judge_mixture(chosen.seed * MIXTURES + number) for number in range(MIXTURES)]
+    first = sum(each.is_costliest_first for each in judged)
+    within = sum(each.is_within_labels for each in judged)
+    fair = sum(each.overclaim <= MOST_OVERCLAIM for each in judged)
+    for each in judged:
+        if chosen.wrong and not (each.is_costliest_first and each.overclaim <= MOST_OVERCLAIM):
+            print(f"    {each.words}")
+    told = (
+        f"the most expensive cause first in {first} of {MIXTURES}, claims within their labels in "
+        f"{within}, at most {100 * MOST_OVERCLAIM:.0f} % beyond the truth in {fair}"
+    )
+    print(f"mixtures: {told}")
+    are_right = min(first, fair) >= LEAST_RIGHT * MIXTURES and within == MIXTURES
+    note("rules_mixtures", told, are_right)
+    return are_right
 
 
 def _shown(scenario: Scenario, chosen: argparse.Namespace) -> bool:

@@ -45,7 +45,7 @@ Numbers = NDArray[np.float64]
 
 
 def fold() -> tuple[dict[str, Numbers], Numbers]:
-    """Each series' values once a second, and the duration of each step in seconds."""
+    """Return each series' values once a second, and the duration of each step in seconds."""
     random = np.random.default_rng(5)
     ticks = np.arange(FOLD_SECONDS)
     work = (ticks >= WARM_UP_SECONDS) * np.clip(0.7 + random.normal(0, 0.1, FOLD_SECONDS), 0, 1)
@@ -69,7 +69,7 @@ def records(folds: int) -> int:
 
 
 def stored(folder: Path, folds: int) -> NodeHistory:
-    """In our form, compacted like an ended run."""
+    """Store it in our form, compacted like an ended run."""
     store = FolderStore(str(folder))
     end = START + timedelta(seconds=folds * FOLD_SECONDS)
     refs = []
@@ -126,7 +126,7 @@ def _segment(seq: int, block: Block, steps: StepBlock, events: list[Event]) -> S
 
 
 def _steps(starts: Numbers, durations: Numbers) -> StepBlock:
-    """Each step waits a fifth of its time for data."""
+    """Return the steps. Each waits a fifth of its time for data."""
     length_us = np.round(durations * 1e6).astype(int)
     count = len(starts)
     return StepBlock(
@@ -144,7 +144,7 @@ def _end(time_ms: int) -> Event:
 
 
 def _step_starts(lengths: Numbers, folds: int) -> Numbers:
-    """Seconds since the start. Each repetition begins to step after its warm-up."""
+    """Return seconds since the start. Each repetition begins to step after its warm-up."""
     within = WARM_UP_SECONDS + np.concatenate([[0.0], np.cumsum(lengths[:-1])])
     return np.concatenate([within + n * FOLD_SECONDS for n in range(folds)])
 
@@ -154,7 +154,7 @@ def _plain(values: Numbers) -> list[float | int | None]:
 
 
 def sagemaker(folder: Path, folds: int) -> None:
-    """The same records as SageMaker's profiler stores them: a file per minute and kind."""
+    """Write the same records as SageMaker's profiler stores them: a file per minute and kind."""
     series, lengths = fold()
     starts, durations = _step_starts(lengths, folds), np.tile(lengths, folds)
     for minute in range(-(-folds * FOLD_SECONDS // 60)):

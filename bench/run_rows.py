@@ -9,16 +9,18 @@ from uuid import uuid4
 
 BATCH = 1000
 HOURS = 6
-"""Between two runs of a job, unless told otherwise."""
+"""The hours between two runs of a job, unless told otherwise."""
 PROGRESS = [[float(n * 18), 2.0 - n / 60] for n in range(100)]
-"""Of the loss: [[seconds, value], ...]."""
+"""The curve of the loss: [[seconds, value], ...]."""
 
 
 def make_runs(jobs, count: int, hours: float = HOURS) -> list:  # type: ignore[no-untyped-def, type-arg]
-    """So many finished runs of each job, job by job; each on one node with its cost and findings.
+    """Make so many finished runs of each job, job by job; each on one node with its cost and
+    findings.
 
     Args:
-        hours: between two runs of a job. The jobs take turns; the first one ran an hour ago.
+        hours: the time between two runs of a job. The jobs take turns; the first one ran an hour
+            ago.
     """
     from webapp.analysis.models import Analysis, CostPart, Judgement
     from webapp.database.tasks import optimise_database

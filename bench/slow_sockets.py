@@ -38,7 +38,7 @@ LARGE = "/static/vendor/chart.umd.min.js"
 
 @dataclass
 class Seen:
-    """What clients noticed."""
+    """The observations of clients."""
 
     pages: dict[str, list[float]] = field(default_factory=lambda: {page: [] for page in PAGES})
     failures: list[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Seen:
 
 
 async def slow(port: int, seen: Seen, number: int, until: float) -> None:
-    """One slow client, repeatedly."""
+    """Connect as one slow client, repeatedly."""
     source = (f"127.{1 + number // 250}.{number % 250}.{1 + number % 200}", 0)
     ways: list[Callable[..., Awaitable[None]]] = [_slow_head, _slow_body, _slow_reader]
     while time.monotonic() < until:
@@ -108,7 +108,7 @@ async def _drip(writer: asyncio.StreamWriter, text: bytes, until: float) -> None
 
 
 async def honest(service: Service, seen: Seen, size_bytes: int, delay: float) -> None:
-    """An agent that uploads a file over a slow line."""
+    """Upload a file over a slow line, as an agent does."""
     await asyncio.sleep(delay)
     body = random.randbytes(size_bytes)
     sha256, token = hashlib.sha256(body).hexdigest(), service.token
@@ -152,7 +152,7 @@ async def person(port: int, cookie: str, seen: Seen, until: float) -> None:
 
 
 async def _status(port: int, page: str, cookie: str) -> bytes:
-    """On a connection of its own, as a monitor asks."""
+    """Ask for the status on a connection of its own, as a monitor does."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = (
         f"GET {page} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nCookie: {cookie}\r\n\r\n"

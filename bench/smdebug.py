@@ -30,10 +30,10 @@ print(json.dumps({"records": count, "seconds": seconds, "peak_bytes": peak}))
 class Took:
     records: int
     seconds: float
-    """Of CPU."""
+    """The CPU seconds."""
     peak_bytes: int
     part_seconds: float = 0.0
-    """Of CPU, of a part that the benchmark names."""
+    """The CPU seconds of a part that the benchmark names."""
 
     @property
     def records_per_second(self) -> float:
@@ -41,7 +41,7 @@ class Took:
 
 
 def read(python: Path, folder: Path) -> Took:
-    """What smdebug takes to read a folder of SageMaker's profiler."""
+    """Measure what smdebug takes to read a folder of SageMaker's profiler."""
     return said([str(python), "-c", PEER, str(folder)])
 
 
@@ -51,7 +51,7 @@ def said(words: list[str]) -> Took:
 
 
 def peer_python(given: Path | None, folder: Path) -> Path | None:
-    """None: it can't be installed here; the reason is printed."""
+    """Return the Python with smdebug; None if it can't be installed here: the reason is printed."""
     if given is not None:
         return given
     python = folder / "bin" / "python"
@@ -76,10 +76,10 @@ def command(
     measure: Callable[[Path, int], Took],
     compare: Callable[[Path | None, Path], list[str]],
 ) -> int:
-    """Of a benchmark beside smdebug: its exit code.
+    """Run a benchmark beside smdebug, and return its exit code.
 
     Args:
-        measure: ours, in a process of its own, on a folder of so many folds.
+        measure: measures ours, in a process of its own, on a folder of so many folds.
         compare: prints all figures and returns the broken promises, given the peer's python, if
             there is one, and a folder for files.
     """

@@ -36,7 +36,7 @@ DJANGO = "import django.db.models, django.template, django.urls, django.http"
 
 @dataclass(frozen=True)
 class Look:
-    """At all processes, by name."""
+    """A look at all processes, by name."""
 
     cpu_seconds: dict[str, float]
     pss_mb: dict[str, float]
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def _looks(service: Service, seconds: float) -> list[Look]:
-    """At once, and after each of the times that are asked for."""
+    """Take a look at the start, and after each of the times that are asked for."""
     began, looks = time.monotonic(), []
     for at in LOOKS_SECONDS:
         if at <= seconds:
@@ -133,7 +133,7 @@ def _judged(seconds: float, looks: list[Look], rested: float, check: bool) -> in
 
 
 def _django_cpu_seconds() -> float:
-    """The least of some, because other load only adds to it."""
+    """Return the least of some, because other load only adds to it."""
     code = f"import time; {DJANGO}; print(time.process_time())"
     words = [sys.executable, "-c", code]
     told = [subprocess.check_output(words, text=True) for _ in range(5)]

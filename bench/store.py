@@ -72,7 +72,9 @@ class Figures:
 
 
 def trace(rng: np.random.Generator, ticks: int) -> dict[str, list[Number]]:
-    """100 series: 32 whole percentages, 12 ratios, 36 counters, 15 gauges in bytes, 5 constants."""
+    """Return 100 series: 32 whole percentages, 12 ratios, 36 counters, 15 gauges in bytes, 5
+    constants.
+    """
     walk = np.cumsum(rng.normal(0, 1.5, (ticks, 32)), axis=0)
     percent = np.clip(np.round(60 + 25 * np.sin(walk / 15) + rng.normal(0, 2, walk.shape)), 0, 100)
     ratios = np.round(np.clip(55 + rng.normal(0, 8, (ticks, 12)), 0, 100), 2)
@@ -96,8 +98,9 @@ def trace(rng: np.random.Generator, ticks: int) -> dict[str, list[Number]]:
 
 
 def stored_run(store: ObjectStore) -> tuple[NodeHistory, int, int]:
-    """Six hours in 10 s segments with jittered ticks. Returns the history, samples and bytes
-    written."""
+    """Store six hours in 10 s segments with jittered ticks. Returns the history, samples and bytes
+    written.
+    """
     rng = np.random.default_rng(7)
     ticks = HOURS * TICKS_AN_HOUR
     columns = trace(rng, ticks)
@@ -171,7 +174,7 @@ def _frame(store: ObjectStore, node: NodeHistory) -> None:
 
 
 def _best(call: Callable[[], None], times: int) -> float:
-    """CPU seconds of the fastest call, because other load only adds time."""
+    """Return the CPU seconds of the fastest call, because other load only adds time."""
     durations = []
     for _ in range(times):
         began = time.process_time()

@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def _all(said: str) -> int:
-    """The tests that ran or should have."""
+    """Return how many tests ran or should have."""
     return sum(map(int, re.findall(r"(\d+) (?:passed|failed|error|skipped)", said)))
 
 

@@ -205,8 +205,7 @@ def train(pipeline: str, epochs: int) -> float:
             loss, accuracy = float(np.mean(losses)), network.accuracy(*test_on)
         if trimtab:
             trimtab.log(loss=loss, accuracy=accuracy)
-        if epoch % 5 == 4 or epoch == epochs - 1:
-            print(f"epoch {epoch + 1:3d}  loss {loss:.3f}  accuracy {accuracy:.1%}", flush=True)
+        print(f"epoch {epoch + 1:3d}  loss {loss:.3f}  accuracy {accuracy:.1%}", flush=True)
     return accuracy
 
 

@@ -18,19 +18,23 @@ LONG_STEP_SECONDS = 10.0
 
 
 def has_part(node: NodeFrame) -> bool:
-    """The run was given only some of the node's cores, and its own use of them is known."""
+    """Return whether the run was given only some of the node's cores, and its own use of them is
+    known.
+    """
     given, all_cores = node.hardware.effective_cpus, node.hardware.vcpus
     known = given > 0 and node.series("tree.cpu_seconds_total") is not None
     return known and (host_cpu_pct(node) is None or given < 0.99 * all_cores)
 
 
 def cores(node: NodeFrame) -> float:
-    """The number of cores that `cpu_pct` refers to; 0 is unknown."""
+    """Return the number of cores that `cpu_pct` refers to; 0 if unknown."""
     return node.hardware.effective_cpus if has_part(node) else float(node.hardware.vcpus)
 
 
 def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """0..100 of the allocated cores: the host's utilisation, or that of the run's own processes."""
+    """Return 0..100 of the allocated cores: the host's utilisation, or that of the run's own
+    processes.
+    """
     if not has_part(node):
         return host_cpu_pct(node)
     busy = node.rate("tree.cpu_seconds_total", resolution_seconds)
@@ -38,13 +42,16 @@ def cpu_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | No
 
 
 def host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    """All cores of the machine together: as measured, else the mean of the single cores."""
+    """Return the use of all cores of the machine together: as measured, else the mean of the single
+    cores.
+    """
     return node.once(_host_cpu_pct)
 
 
 def needed_series(series: AbstractSet[str]) -> AbstractSet[str]:
-    """Those of a node's series that its frame needs: all but the single cores, of which a machine
-    has hundreds and `host_cpu_pct` looks at none where all of them together were measured."""
+    """Return the node's series that its frame needs: all but the single cores, of which a machine
+    has hundreds and `host_cpu_pct` looks at none where all of them together were measured.
+    """
     if _ALL_CORES not in series:
         return series
     return {name for name in series if not _CORE_BUSY.fullmatch(name)}
@@ -60,7 +67,9 @@ def _host_cpu_pct(node: NodeFrame) -> pd.Series[float] | None:
 
 
 def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """Busy cores: of the run's processes, else its container, else the whole machine."""
+    """Return the busy cores of the run's processes, else of its container, else of the whole
+    machine.
+    """
     for name in ("tree.cpu_seconds_total", "container.cpu_seconds_total"):
         busy = node.rate(name, resolution_seconds)
         if busy is not None:
@@ -70,7 +79,9 @@ def own_cores(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | 
 
 
 def gpu_table(node: NodeFrame) -> pd.DataFrame:
-    """The utilisation of the allocated GPUs, one column per GPU with data; NaN is unknown."""
+    """Return the utilisation of the allocated GPUs, one column per GPU with data; NaN is
+    unknown.
+    """
     return node.once(_gpu_table)
 
 
@@ -81,7 +92,7 @@ def _gpu_table(node: NodeFrame) -> pd.DataFrame:
 
 
 def used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    """The mean over the used GPUs; None: no GPU was used, or none is known."""
+    """Return the mean over the used GPUs; None if no GPU was used, or none is known."""
     return node.once(_used_gpu_pct)
 
 
@@ -94,7 +105,7 @@ def _used_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
 
 
 def busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
-    """The highest utilisation of any allocated GPU, if all of them are known."""
+    """Return the highest utilisation of any allocated GPU, if all of them are known."""
     return node.once(_busiest_gpu_pct)
 
 
@@ -106,7 +117,7 @@ def _busiest_gpu_pct(node: NodeFrame) -> pd.Series[float] | None:
 
 
 def last_step_end_seconds(node: NodeFrame) -> float | None:
-    """When the last step of any phase ended; None: no steps."""
+    """Return when the last step of any phase ended; None without steps."""
     return node.once(_last_step_end_seconds)
 
 
@@ -120,12 +131,14 @@ def _last_step_end_seconds(node: NodeFrame) -> float | None:
 
 
 def work_began(node: NodeFrame) -> bool:
-    """A training step or the use of a GPU has ended the node's warm-up."""
+    """Return whether a training step or the use of a GPU has ended the node's warm-up."""
     return node.first_use_seconds is not None or bool(node.is_phase("train").any())
 
 
 def first_step_end_seconds(node: NodeFrame) -> float:
-    """The end of the first training step if it is long, as with compilation; else of warm-up."""
+    """Return the end of the first training step if it is long, as with compilation; else of
+    warm-up.
+    """
     return node.once(_first_step_end_seconds)
 
 
@@ -139,7 +152,9 @@ def _first_step_end_seconds(node: NodeFrame) -> float:
 
 
 def working(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:
-    """The part of a series between the first and the last step; without steps, after warm-up."""
+    """Return the part of a series between the first and the last step; without steps, after
+    warm-up.
+    """
     if series is None:
         return None
     begin, end = first_step_end_seconds(node), last_step_end_seconds(node)

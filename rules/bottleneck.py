@@ -12,13 +12,15 @@ from rules.evidence import known_together, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.intervals import intervals_where
+from rules.machine_time import used_share
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS, Parameter
-from rules.rule import Numbers, Values, Verdict, Window
+from rules.rule import Claim, Numbers, Values, Verdict, Window
 from rules.windows import needed_seconds
-from rules.wording import lasting
+from rules.wording import lacking, lasting
 
 BRIDGE_SECONDS = 5.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
+LABELS = ("data_stall", "gpu_idle", "low_sm", "epoch_gap")
 HostLoad = Callable[[NodeFrame, float], "pd.Series[float] | None"]
 """The load of a node's host, 0..100, from a node and the resolution in seconds."""
 
@@ -27,22 +29,26 @@ HostLoad = Callable[[NodeFrame, float], "pd.Series[float] | None"]
 class Wording:
     key: str
     what: str
+    parameter: str
+    """The threshold above which the host's load counts."""
     advice: str
 
 
 def measure_bottleneck(frame: RunFrame, load: HostLoad, load_pct: float, gpu_pct: float) -> Numbers:
-    """The known seconds of work, and those with the host above `load_pct` and GPUs below
-    `gpu_pct`; node-seconds over the number of nodes."""
+    """Return the known seconds of work, and those with the host above `load_pct` and GPUs below
+    `gpu_pct`; node-seconds over the number of nodes. An unused GPU waits for nothing.
+    """
     by_node = {node.key: _node_ticks(node, load, frame) for node in frame.nodes.values()}
     ticks = {key: known for key, known in by_node.items() if known is not None}
     resolution, nodes = frame.resolution_seconds, max(len(frame.nodes), 1)
-    seen = low = stuck = 0.0
+    seen = low = stuck = waiting = 0.0
     windows: list[Window] = []
     for key, (gpu, loaded) in ticks.items():
         is_low = gpu.to_numpy() < gpu_pct
         is_stuck = is_low & (loaded.to_numpy() > load_pct)
         seen, low = seen + len(gpu) * resolution, low + float(is_low.sum()) * resolution
         stuck += float(is_stuck.sum()) * resolution
+        waiting += used_share(frame.nodes[key]) * float(is_stuck.sum()) * resolution
         flags = pd.Series(is_stuck, index=gpu.index)
         parts = intervals_where(flags, resolution, BRIDGE_SECONDS, BRIDGE_SECONDS)
         windows += [Window(w.start_seconds, w.end_seconds, key) for w in parts]
@@ -51,6 +57,7 @@ def measure_bottleneck(frame: RunFrame, load: HostLoad, load_pct: float, gpu_pct
         "seen_seconds": seen / nodes,
         "low_gpu_seconds": low / nodes,
         "bottleneck_seconds": stuck / nodes,
+        "waiting_run_seconds": waiting / nodes,
         "bottleneck_share_pct": round(100 * stuck / seen, 6) if seen else None,
     }
     return Numbers(numbers, tuple(windows))
@@ -61,14 +68,19 @@ def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verd
         return reason
     if numbers.missing:
         return Verdict("insufficient_data", f"Missing: {', '.join(numbers.missing)}.")
-    run_seconds, seen = numbers.known("run_seconds") or 0.0, numbers.known("seen_seconds") or 0.0
+    run_seconds, seen = numbers.known("run_seconds") or 0.0, numbers.known("seen_seconds")
     share, needed = numbers.known("bottleneck_share_pct"), needed_seconds(values, numbers)
-    if share is None or seen < needed:
-        seen_of = f"{lasting(seen)} of work with both host and GPUs known, {lasting(needed)} needed"
-        return Verdict("insufficient_data", f"Not enough data: {seen_of}.")
+    if seen is not None and seen < needed:
+        short = lacking(seen, needed, "of work with both host and GPUs known")
+        return Verdict("insufficient_data", f"Not enough data: {short}.")
+    if seen is None or share is None:
+        return Verdict("insufficient_data", "Missing: time in which host and GPUs are known.")
     stuck = within(numbers.known("bottleneck_seconds") or 0.0, run_seconds)
+    waiting = within(numbers.known("waiting_run_seconds") or 0.0, stuck)
     summary = (
-        f"In {share:.1f} % of {lasting(seen)} of work, {wording.what} while the GPUs were idle."
+        f"In {share:.1f} % of {lasting(seen)} of work, {wording.what} (above "
+        f"{values[wording.parameter]:g} %) while the GPUs were idle (below "
+        f"{values['gpu_threshold']:g} %)."
     )
     if not share > values["threshold"]:
         return Verdict("passed", summary)
@@ -76,15 +88,14 @@ def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verd
         "fired",
         summary,
         advice=wording.advice,
-        waste_seconds_low=RECOVERABLE_LOW * stuck,
-        waste_seconds_high=RECOVERABLE_HIGH * stuck,
+        claims=(Claim(LABELS, waiting, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if share >= 75 else "medium",
         dedupe_key=wording.key,
     )
 
 
 def bottleneck_parameters() -> tuple[Parameter, ...]:
-    """`threshold`, `gpu_threshold` and patience, the same in both rules."""
+    """Return `threshold`, `gpu_threshold` and patience, the same in both rules."""
     return (
         Parameter(
             "threshold",
@@ -114,7 +125,7 @@ def bottleneck_parameters() -> tuple[Parameter, ...]:
 
 
 def patience_parameters() -> tuple[Parameter, ...]:
-    """The evidence that a verdict needs; see `windows.needed_seconds`."""
+    """Return the parameters of the evidence that a verdict needs; see `windows.needed_seconds`."""
     return (
         Parameter(
             "patience_seconds",
@@ -142,7 +153,7 @@ def patience_parameters() -> tuple[Parameter, ...]:
 def _node_ticks(
     node: NodeFrame, load: HostLoad, frame: RunFrame
 ) -> tuple[pd.Series[float], pd.Series[float]] | None:
-    """The GPUs' use and the host's load at the ticks of work at which both are known."""
+    """Return the GPUs' use and the host's load at the ticks of work at which both are known."""
     gpu = working(node, used_gpu_pct(node))
     loaded = load(node, frame.resolution_seconds)
     if gpu is None or loaded is None:

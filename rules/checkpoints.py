@@ -1,7 +1,8 @@
-"""When a run saved checkpoints: as recorded, or as inferred from its disks and GPUs."""
+"""Finds when a run saved checkpoints: as recorded, or as inferred from its disks and GPUs."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -35,12 +36,12 @@ class CheckpointFile:
 
     at_seconds: float
     fingerprint: str
-    """Of its content; equal wherever it was copied."""
+    """The fingerprint of its content; equal wherever it was copied."""
     is_loaded: bool
 
 
 def checkpoint_files(node: NodeFrame) -> list[CheckpointFile]:
-    """In order of time, the saved ones first."""
+    """Return the files in order of time, the saved ones first."""
     return [
         CheckpointFile(at, data["fingerprint"], is_loaded)
         for kind, is_loaded in (("checkpoint_saved", False), ("checkpoint_loaded", True))
@@ -50,7 +51,7 @@ def checkpoint_files(node: NodeFrame) -> list[CheckpointFile]:
 
 
 def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
-    """Each recorded checkpoint: its phase, or the `seconds` before its event."""
+    """Return each recorded checkpoint: its phase, or the `seconds` before its event."""
     timed = [
         Window(max(at - seconds, 0.0), at)
         for at, data in events_of(node, "checkpoint")
@@ -59,8 +60,18 @@ def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
     return list(merged([*timed, *phase_spans(node, "checkpoint", end_seconds)], 0.5))
 
 
+def best_interval_seconds(checkpoint_seconds: float, between_failures_seconds: float) -> float:
+    """Return the work between two checkpoints that costs least time (Daly 2006, higher order)."""
+    cost, mean = checkpoint_seconds, between_failures_seconds
+    if cost >= 2 * mean:
+        return mean
+    ratio = cost / (2 * mean)
+    root = math.sqrt(2 * cost * mean)
+    return max(root * (1 + math.sqrt(ratio) / 3 + ratio / 9) - cost, 1.0)
+
+
 def written_bytes_per_second(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """To disks and network file systems together; None: not known."""
+    """Return the rate to disks and network file systems together; None if unknown."""
     return node.once(_written_bytes_per_second, resolution_seconds)
 
 
@@ -78,7 +89,9 @@ def _written_bytes_per_second(
 
 
 def write_bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | None:
-    """Writing at five times the median rate and 20 MB/s; None: the write rate isn't known."""
+    """Return the time of writing at five times the median rate and 20 MB/s; None if the rate is
+    unknown.
+    """
     return node.once(_write_bursts, resolution_seconds)
 
 
@@ -94,18 +107,21 @@ def _write_bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | 
 
 
 def checkpoint_stalls(node: NodeFrame, frame: RunFrame) -> tuple[list[Window], bool] | None:
-    """Each checkpoint that stopped the training, and whether the run recorded its checkpoints.
+    """Return each checkpoint that stopped the node, and whether the run recorded its checkpoints.
 
-    Recorded: all except those during which the GPUs kept working (saved in the background). Not
-    recorded: bursts of writing while the GPUs were idle. None: neither is known.
+    Recorded, by this node or else by another one: all except those during which the node's GPUs
+    kept working (saved in the background). Not recorded: bursts of writing while the GPUs were
+    idle, after which they worked again. None if neither is known.
     """
-    return node.once(_checkpoint_stalls, frame.duration_seconds, frame.resolution_seconds)
+    times = frame.duration_seconds, frame.resolution_seconds
+    return node.once(_checkpoint_stalls, *times, _told_by_others(node, frame))
 
 
 def _checkpoint_stalls(
-    node: NodeFrame, end_seconds: float, every: float
+    node: NodeFrame, end_seconds: float, every: float, by_others: tuple[Window, ...]
 ) -> tuple[list[Window], bool] | None:
-    recorded, gpu = checkpoint_spans(node, end_seconds), used_gpu_pct(node)
+    recorded = checkpoint_spans(node, end_seconds) or list(by_others)
+    gpu = used_gpu_pct(node)
     if recorded:
         known = [0.0 if gpu is None else mean_within(gpu, w, every) for w in recorded]
         pairs = zip(recorded, known, strict=True)
@@ -113,7 +129,18 @@ def _checkpoint_stalls(
     bursts = write_bursts(node, every)
     if bursts is None or gpu is None:
         return None
-    return [w for w in bursts if (mean_within(gpu, w, every) or 0.0) < GPU_IN_USE_PCT], False
+    last_use = float(gpu.index[gpu >= GPU_IN_USE_PCT].max())
+    before = [w for w in bursts if w.end_seconds <= last_use]
+    return [w for w in before if (mean_within(gpu, w, every) or 0.0) < GPU_IN_USE_PCT], False
+
+
+def _told_by_others(node: NodeFrame, frame: RunFrame) -> tuple[Window, ...]:
+    """Return the checkpoints that only other nodes recorded: one rank saves, all wait for it."""
+    if checkpoint_spans(node, frame.duration_seconds):
+        return ()
+    others = (other for other in frame.nodes.values() if other is not node)
+    spans = (span for each in others for span in checkpoint_spans(each, frame.duration_seconds))
+    return merged(spans)
 
 
 def _number(value: Any) -> float | None:

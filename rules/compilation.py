@@ -1,8 +1,8 @@
-"""The time that compiling, tuning and first allocations add to training steps.
+"""The time that compilation takes, and what the first steps take above the later ones.
 
-The first steps of a process take longer than those after them: kernels are compiled or tuned,
-memory is allocated, connections are opened. What they take above the later level counts. A
-recompilation in the middle of a run counts where the framework tells it (`compile` events).
+Only the framework tells compilation (`compile` events). The first steps of a process take longer
+than those after them for other reasons too: kernels are tuned, memory is allocated, connections are
+opened. What they take above the later level is of no known cause.
 
 A step counts as above the level from `ABOVE_LEVEL` times its length and `LEAST_SECONDS` more: less
 is noise (ours). The level is the median of the steps after the first `FIRST_STEPS`, without their
@@ -25,16 +25,26 @@ ABOVE_LEVEL, LEAST_SECONDS = 1.5, 0.5
 
 
 def compile_spans(node: NodeFrame) -> list[Window]:
-    """The node's time in compilation, by its lowest rank; empty where it isn't known."""
+    """Return the node's time in compilation, as its lowest rank told it."""
+    rank = first_rank(node)
+    told = (
+        (at, seconds_of(data.get("seconds")))
+        for at, data in events_of(node, "compile")
+        if data.get("rank") == rank
+    )
+    return list(merged([Window(max(at - took, 0.0), at) for at, took in told if took > 0]))
+
+
+def first_step_spans(node: NodeFrame) -> list[Window]:
+    """Return what the first steps of each process take above the later level, by the node's lowest
+    rank; empty where it isn't known.
+    """
     rank = first_rank(node)
     starts, lengths, waits, counts = _steps(node, rank)
-    found = []
-    for at, data in events_of(node, "compile"):
-        if data.get("rank") == rank and (seconds := seconds_of(data.get("seconds"))) > 0:
-            found.append(Window(max(at - seconds, 0.0), at))
     level = _level(lengths - waits, counts)
     if level is None:
-        return list(merged(found))
+        return []
+    found: list[Window] = []
     began = [restart.at_seconds for restart, _ in processes_of(node, rank)[1:]]
     for first in [0, *np.searchsorted(starts, began)]:
         found += _first_steps(slice(first, first + FIRST_STEPS), level, starts, lengths, waits)
@@ -66,7 +76,9 @@ def _level(lengths: Floats, counts: Floats) -> float | None:
 def _first_steps(
     chosen: slice, level: float, starts: Floats, lengths: Floats, waits: Floats
 ) -> list[Window]:
-    """From the first step to the first that is at the level."""
+    """Return what the steps take above the level, from the first step to the first that is at the
+    level.
+    """
     found: list[Window] = []
     table = (column[chosen] for column in (starts, lengths, waits))
     for start, length, wait in zip(*table, strict=True):

@@ -1,4 +1,4 @@
-"""Whether a run that loaded another run's checkpoint continues its training.
+"""Decides whether a run that loaded another run's checkpoint continues its training.
 
 Loading alone says little: a script that fine-tunes a finished model loads its checkpoint, and so do
 an evaluation, and each of many runs that try settings from one start. A continuation continues the
@@ -18,24 +18,24 @@ GOES_ON = ""
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run came."""
+    """The progress of a run: how far it came."""
 
     resumed_at: int
-    """How many steps its training had done before its first one."""
+    """The number of steps that its training had done before its first one."""
     last: int
     """The highest number of its steps."""
     ended_us: int
     """The end of its last step, in microseconds since 1970."""
     is_finished: bool
-    """It ended by itself and without an error."""
+    """True if it ended by itself and without an error."""
     reached_plan: bool = False
-    """Its parameters tell a number of steps or epochs, and it has made all of them."""
+    """True if its parameters tell a number of steps or epochs, and it has made all of them."""
 
 
 def progress(
     ranges: Iterable[StepRange], *, is_finished: bool, reached_plan: bool
 ) -> Progress | None:
-    """None: the numbers of its first steps are unknown."""
+    """Return the progress, or None if the numbers of its first steps are unknown."""
     known = sorted(ranges, key=lambda each: each.began_us)
     if not known:
         return None
@@ -54,8 +54,8 @@ def why_not(
     earlier: Progress | None,
     others: Iterable[Progress] = (),
 ) -> str:
-    """Why the later run doesn't continue the earlier one, whose checkpoint it loaded before its
-    first step; GOES_ON: it does.
+    """Return why the later run doesn't continue the earlier one, whose checkpoint it loaded before
+    its first step; GOES_ON if it does.
 
     Args:
         loaded_us: when it loaded the checkpoint.

@@ -54,7 +54,7 @@ def evaluate(
 def too_large(
     reason: str, parameters: Mapping[str, Values], rules: Iterable[Rule] | None = None
 ) -> list[Judgement]:
-    """The judgements of a run that was not read, since it has too much of something.
+    """Return the judgements of a run that was not read, since it has too much of something.
 
     Args:
         reason: of what, in words: "more than 60,000 series".
@@ -86,7 +86,7 @@ def judge_again(
 
 
 def lacking(frame: RunFrame, needs: Iterable[str]) -> tuple[str, ...]:
-    """The needs without a known sample on any node of the run."""
+    """Return the needs without a known sample on any node of the run."""
     return tuple(need for need in needs if not any(_has(n, need) for n in frame.nodes.values()))
 
 

@@ -12,12 +12,14 @@ COUNTER_SUFFIX = "_total"
 
 
 def is_counter(series: str) -> bool:
-    """A counter only grows, until what counts it restarts. Every other series is a gauge."""
+    """Return whether a series is a counter, which only grows until what counts it restarts. Every
+    other series is a gauge.
+    """
     return series.endswith(COUNTER_SUFFIX)
 
 
 def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
-    """The percentile (0..100, linear) of the finite values; None if there are none."""
+    """Return the percentile (0..100, linear) of the finite values; None if there are none."""
     if series is None:
         return None
     values = np.asarray(series, dtype=np.float64)
@@ -26,9 +28,9 @@ def percentile(series: pd.Series[float] | None, percent: float) -> float | None:
 
 
 def percentile_of(values: NDArray[np.float64], percent: float) -> float:
-    """The percentile (0..100, linear) of at least one known value.
+    """Return the percentile (0..100, linear) of at least one known value.
 
-    As np.percentile computes it, to the last bit, at a tenth of its cost for few values.
+    It is as np.percentile computes it, to the last bit, at a tenth of its cost for few values.
     """
     at = (len(values) - 1) * (percent / 100)
     below = math.floor(at)
@@ -39,7 +41,7 @@ def percentile_of(values: NDArray[np.float64], percent: float) -> float:
 
 
 def known_part(series: pd.Series[float]) -> pd.Series[float] | None:
-    """The known values; the very series if all are known, None if none is."""
+    """Return the known values; the very series if all are known, None if none is."""
     is_known = ~np.isnan(series.to_numpy())
     if is_known.all():
         return series if len(series) else None
@@ -49,7 +51,7 @@ def known_part(series: pd.Series[float]) -> pd.Series[float] | None:
 def known_together(
     first: pd.Series[float], second: pd.Series[float]
 ) -> tuple[pd.Series[float], pd.Series[float]]:
-    """Two series of known values, at the moments that both have, in order."""
+    """Return two series of known values at the moments that both have, in order."""
     if not first.index.equals(second.index):
         both = first.index.intersection(second.index).sort_values()
         first, second = first.loc[both], second.loc[both]
@@ -57,7 +59,7 @@ def known_together(
 
 
 def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] | None:
-    """The part of a series from `seconds` on; None if nothing is left."""
+    """Return the part of a series from `seconds` on; None if nothing is left."""
     if series is None:
         return None
     first = int(series.index.searchsorted(seconds))
@@ -66,7 +68,7 @@ def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] |
 
 
 def rate(counter: pd.Series[float] | None, resolution_seconds: float) -> pd.Series[float] | None:
-    """Increase per second between neighbouring samples of a counter.
+    """Return the increase per second between neighbouring samples of a counter.
 
     Over a gap or a restart of the counter the rate is unknown and is left out.
     """
@@ -80,5 +82,5 @@ def rate(counter: pd.Series[float] | None, resolution_seconds: float) -> pd.Seri
 
 
 def within(seconds: float, longest_seconds: float) -> float:
-    """`seconds` clamped to 0..`longest_seconds`: no rule claims more than was paid for."""
+    """Clamp `seconds` to 0..`longest_seconds`: no rule claims more than was paid for."""
     return min(max(seconds, 0.0), max(longest_seconds, 0.0))

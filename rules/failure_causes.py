@@ -1,4 +1,4 @@
-"""Why a process failed, from what was recorded of its end and before it.
+"""Finds why a process failed, from what was recorded of its end and before it.
 
 Sources: exit codes as POSIX shells define them (128 + n: signal n), 124: GNU coreutils' `timeout`.
 XIDs: NVIDIA's catalogue of XID errors; those here are told of memory, links, the bus or firmware,
@@ -21,7 +21,7 @@ from rules.training_loop import events_of
 OOM, NAN, HARDWARE, TIMEOUT = "oom", "nan", "hardware", "timeout"
 SIGNAL, EXIT_CODE, UNKNOWN = "signal", "exit_code", "unknown"
 CAUSES = (OOM, HARDWARE, TIMEOUT, NAN, SIGNAL, EXIT_CODE, UNKNOWN)
-"""If several apply, the first is named."""
+"""The causes. If several apply, the first is named."""
 WORDS = {
     OOM: "Out of memory",
     HARDWARE: "Hardware error",
@@ -45,11 +45,11 @@ _TEXTS = {
     ),
     NAN: re.compile(r"\bloss\b[^\n]{0,40}\b(nan|inf)\b|\b(nan|inf)\b[^\n]{0,20}\bloss\b", re.I),
 }
-"""In the last lines of standard error, if they were kept."""
+"""The texts that tell causes in the last lines of standard error, if they were kept."""
 
 
 def cause_in(text: str, exit_code: int | None) -> str:
-    """The cause that lines of standard error or the exit code name; empty: none."""
+    """Return the cause that lines of standard error or the exit code name; empty: none."""
     named = {cause for cause, pattern in _TEXTS.items() if pattern.search(text)}
     if exit_code == _TIMEOUT_CODE:
         named.add(TIMEOUT)
@@ -59,14 +59,16 @@ def cause_in(text: str, exit_code: int | None) -> str:
 def cause_of(
     frame: RunFrame, began_seconds: float, ended_seconds: float, data: dict[str, Any]
 ) -> str:
-    """One of `CAUSES`.
+    """Return one of `CAUSES`.
 
     Args:
-        began_seconds: of the life that ended; what was recorded before is not its own.
-        data: of the event of the end; empty: there is none.
+        began_seconds: the start of the life that ended; what was recorded before is not its own.
+        data: the event of the end; empty: there is none.
     """
     said = _texts(frame, began_seconds, ended_seconds)
     if _killed_for_memory(data) or _TEXTS[OOM].search(said):
+        return OOM
+    if any(_events(frame, "gpu_out_of_memory", began_seconds, ended_seconds + 1)):
         return OOM
     if _TEXTS[HARDWARE].search(said) or _has_hardware_error(frame, began_seconds, ended_seconds):
         return HARDWARE
@@ -87,7 +89,9 @@ def _by_code(data: dict[str, Any]) -> str:
 
 
 def _killed_for_memory(data: dict[str, Any]) -> bool:
-    """A worker that is killed makes its parent fail with an exit code of its own."""
+    """Return whether it was killed for memory. A worker that is killed makes its parent fail with
+    an exit code of its own.
+    """
     if not data.get("oom_kills"):
         return False
     killed = data.get("signal") == signal.SIGKILL or data.get("exit_code") == _KILLED_CODE
@@ -106,7 +110,7 @@ def _has_hardware_error(frame: RunFrame, began: float, ended: float) -> bool:
 
 
 def _has_ecc_error(frame: RunFrame, since: float, ended: float) -> bool:
-    """A counter of uncorrected errors rose."""
+    """Return whether a counter of uncorrected errors rose."""
     for node in frame.nodes.values():
         for number in node.allocated_gpus():
             counter = node.series(f"gpu{number}.ecc_uncorrected_errors_total")
@@ -120,7 +124,7 @@ def _rises(values: Any) -> bool:
 
 
 def _loss_is_lost(frame: RunFrame, began: float, ended: float) -> bool:
-    """The last value of a loss is not finite."""
+    """Return whether the last value of a loss is not finite."""
     last = {
         data.get("name"): data.get("value")
         for data in _events(frame, "metric", began, ended)
@@ -130,7 +134,7 @@ def _loss_is_lost(frame: RunFrame, began: float, ended: float) -> bool:
 
 
 def _number(value: Any) -> float:
-    """Values that aren't finite travel as text."""
+    """Return the number; values that aren't finite travel as text."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -138,7 +142,7 @@ def _number(value: Any) -> float:
 
 
 def _events(frame: RunFrame, kind: str, since: float, until: float) -> Iterator[dict[str, Any]]:
-    """In order of time on each node. A run may have many, and many failures."""
+    """Yield the events in order of time on each node. A run may have many, and many failures."""
     for node in frame.nodes.values():
         events = events_of(node, kind)
         first = bisect_left(events, since, key=itemgetter(0))

@@ -27,7 +27,8 @@ STEP_COLUMNS = (
 )
 EVENT_COLUMNS = ("time_seconds", "kind", "data")
 GPU_IN_USE_PCT = 10.0
-"""Above this a GPU counts as in use (SageMaker's `gpu_threshold` of its bottleneck rules)."""
+"""The utilisation above which a GPU counts as in use (SageMaker's `gpu_threshold` of its bottleneck
+rules)."""
 UNUSED_PCT = 2.0
 """A GPU whose 99th percentile is at most this was never used (Princeton's GPU reports)."""
 USE_SECONDS, USE_WITHIN_SECONDS = 3.0, 60.0
@@ -67,9 +68,9 @@ class TrainingSteps:
     start_seconds: NDArray[np.float64]
     count: NDArray[np.float64]
     seconds: NDArray[np.float64]
-    """Of all the steps of a row."""
+    """The time of all the steps of a row."""
     wait_seconds: NDArray[np.float64]
-    """Of all the steps of a row; NaN: not measured."""
+    """The wait of all the steps of a row; NaN if not measured."""
 
 
 class Remembered:
@@ -78,8 +79,9 @@ class Remembered:
     def once(
         self, derive: Callable[[Self, *Arguments], Derived], *arguments: *Arguments
     ) -> Derived:
-        """What a function gives of this and the arguments; it is called once for each of them.
-        Nobody may change the result."""
+        """Return what a function gives of this and the arguments; it is called once for each of
+        them. Nobody may change the result.
+        """
         found, key = self._derived, (derive, *arguments)
         if key not in found:
             found[key] = derive(self, *arguments)
@@ -120,11 +122,13 @@ class NodeFrame(Remembered):
 
     @property
     def judged(self) -> pd.DataFrame:
-        """The table whose values are compared with thresholds: the ticks, if there are any."""
+        """Return the table whose values are compared with thresholds: the ticks, if there are
+        any.
+        """
         return self.samples if self.ticks is None else self.ticks
 
     def column(self, name: str) -> pd.Series[float] | None:
-        """A series at the index of `judged`, NaN where it is unknown; None if it is missing.
+        """Return a series at the index of `judged`, NaN where it is unknown; None if it is missing.
 
         A series without ticks has its cell's value at each of them.
         """
@@ -134,27 +138,32 @@ class NodeFrame(Remembered):
 
     @cached_property
     def is_seen(self) -> pd.Series[float]:
-        """1 where anything is known of the node, else 0, at the index of `judged`."""
+        """Return 1 where anything is known of the node, else 0, at the index of `judged`."""
         if len(self.judged.columns):
             return _any_known(self.judged)
         return self._at_ticks(_any_known(self.samples))
 
     def _at_ticks(self, cells: pd.Series[float]) -> pd.Series[float]:
-        """The value of the cell of each row of `judged`."""
+        """Return the value of the cell of each row of `judged`."""
         moments = self.judged.index
         places = np.searchsorted(cells.index.to_numpy(), moments.to_numpy() + 1e-6) - 1
         return pd.Series(cells.to_numpy()[places.clip(0)], index=moments)
 
     def series(self, name: str) -> pd.Series[float] | None:
-        """The known values of a gauge, or of a counter in `samples`; None if there are none."""
+        """Return the known values of a gauge, or of a counter in `samples`; None if there are
+        none.
+        """
         return self.once(_series, name)
 
     def rate(self, name: str, resolution_seconds: float) -> pd.Series[float] | None:
-        """A counter's known rates per second at the index of `judged`; None if there are none."""
+        """Return a counter's known rates per second at the index of `judged`; None if there are
+        none.
+        """
         return self.once(_rate, name, resolution_seconds)
 
     def allocated_gpus(self) -> list[int]:
-        """The numbers of the GPUs that this run was given; from their series if not declared.
+        """Return the numbers of the GPUs that this run was given; from their series if not
+        declared.
 
         If none was seen, those of the machine's type: they are there, and their use is unknown.
         """
@@ -169,23 +178,25 @@ class NodeFrame(Remembered):
         return seen or tuple(range(self.hardware.gpus_of_type))
 
     def gpu_busy_pct(self, number: int) -> pd.Series[float] | None:
-        """The GPU's utilisation; None if it isn't known, or 0 although its multiprocessors worked:
-        some virtual GPUs report 0 for what they don't measure."""
+        """Return the GPU's utilisation; None if it isn't known, or 0 although its multiprocessors
+        worked: some virtual GPUs report 0 for what they don't measure.
+        """
         return self.once(_gpu_busy_pct, number)
 
     def gpu_busy_p99_pct(self, number: int) -> float | None:
-        """The 99th percentile of the GPU's known utilisation; None: it isn't known."""
+        """Return the 99th percentile of the GPU's known utilisation; None if it isn't known."""
         return self.once(_gpu_busy_p99_pct, number)
 
     def sm_active_pct(self, number: int) -> pd.Series[float] | None:
-        """The share of the GPU's multiprocessors with work; None if it isn't known, or always 0,
-        which no kernel leaves it at."""
+        """Return the share of the GPU's multiprocessors with work; None if it isn't known, or
+        always 0, which no kernel leaves it at.
+        """
         active = self.series(f"gpu{number}.sm_active_pct")
         return active if active is not None and active.to_numpy().any() else None
 
     @cached_property
     def used_gpus(self) -> tuple[int, ...]:
-        """The numbers of the allocated GPUs that were used at any time of the run."""
+        """Return the numbers of the allocated GPUs that were used at any time of the run."""
         highest = {n: self.gpu_busy_p99_pct(n) for n in self.allocated_gpus()}
         return tuple(n for n, pct in highest.items() if (pct or 0.0) > UNUSED_PCT)
 
@@ -201,38 +212,41 @@ class NodeFrame(Remembered):
 
     @cached_property
     def step_phases(self) -> frozenset[str]:
-        """The phases that have steps."""
+        """Return the phases that have steps."""
         return frozenset(self.steps["phase"].unique())
 
     def step_column(self, name: str) -> NDArray[np.float64]:
-        """A column of `steps`; the very values where they are float64. Others are converted each
-        time, because storing them would double the memory of a long run."""
+        """Return a column of `steps`; the very values where they are float64. Others are converted
+        each time, because storing them would double the memory of a long run.
+        """
         return self.once(_stored, name).astype(float, copy=False)
 
     @property
     def step_ranks(self) -> NDArray[Any]:
-        """The rank of each step."""
+        """Return the rank of each step."""
         return self.once(_stored, "rank")
 
     def is_phase(self, name: str) -> Flags:
-        """For each step, whether it belongs to the phase."""
+        """Return for each step whether it belongs to the phase."""
         return self.once(_is_phase, name)
 
     @cached_property
     def is_timed(self) -> Flags:
-        """For each step, whether it took any time."""
+        """Return for each step whether it took any time."""
         return self.step_column("duration_seconds") > 0
 
     @cached_property
     def first_train_seconds(self) -> float | None:
-        """When the first training step began; None: there are none."""
+        """Return when the first training step began; None if there are none."""
         starts = self.step_column("start_seconds")[self.is_phase("train")]
         first = float(np.fmin.reduce(starts, initial=np.inf))
         return first if math.isfinite(first) else None
 
     @property
     def training_steps(self) -> TrainingSteps:
-        """Computed each time, because storing it would double the memory of a long run."""
+        """Compute the training steps, each time: storing them would double the memory of a long
+        run.
+        """
         chosen = self._is_trained
         columns = ("start_seconds", "duration_seconds", "data_wait_seconds", "count")
         start, time, wait, count = (self.step_column(name)[chosen] for name in columns)
@@ -243,14 +257,18 @@ class NodeFrame(Remembered):
         return TrainingSteps(start, count, time, wait)
 
     def training_lengths(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the `training_steps`: the seconds of one step of each row, and how many it is."""
+        """Return the seconds of one step of each row of the `training_steps`, and how many it
+        is.
+        """
         columns = (self.once(_stored, name) for name in ("duration_seconds", "count"))
         length, count = (column[self._is_trained].astype(float, copy=False) for column in columns)
         return length, np.nan_to_num(count, copy=False, nan=1.0)
 
     @cached_property
     def training_totals(self) -> tuple[int, float, float, float, float]:
-        """The ranks, number, time, time with a measured wait, and wait of the `training_steps`."""
+        """Return the ranks, number, time, time with a measured wait, and wait of the
+        `training_steps`.
+        """
         steps = self.training_steps
         count, seconds = float(steps.count.sum()), float(steps.seconds.sum())
         measured = float(steps.seconds[~np.isnan(steps.wait_seconds)].sum())
@@ -259,12 +277,12 @@ class NodeFrame(Remembered):
 
     @cached_property
     def training_ranks(self) -> int:
-        """How many ranks have any of the `training_steps`."""
+        """Return how many ranks have any of the `training_steps`."""
         return len(pd.unique(self.step_ranks[self._is_trained]))
 
     @cached_property
     def _is_trained(self) -> Flags:
-        """For each step, whether it is one of `training_steps`."""
+        """Return for each step whether it is one of `training_steps`."""
         trained = self.is_phase("train") & self.is_timed
         starts, ranks = self.step_column("start_seconds"), self.step_ranks
         for rank in pd.unique(ranks[trained]):
@@ -273,7 +291,9 @@ class NodeFrame(Remembered):
         return trained
 
     def warm_up_end_seconds(self) -> float:
-        """The start of work: the first training step, else the first use of a GPU, else 0."""
+        """Return the start of work: the first training step, else the first use of a GPU, else
+        0.
+        """
         return self._warm_up_end_seconds
 
     @cached_property
@@ -284,7 +304,7 @@ class NodeFrame(Remembered):
 
     @cached_property
     def first_use_seconds(self) -> float | None:
-        """When the use of a GPU began: `USE_SECONDS` of it within a minute; None: never.
+        """Return when the use of a GPU began: `USE_SECONDS` of it within a minute; None if never.
 
         Whether there is a single sample of use depends on when samples are taken.
         """
@@ -327,7 +347,7 @@ def _gpu_busy_p99_pct(node: NodeFrame, number: int) -> float | None:
 
 
 def _stored(node: NodeFrame, name: str) -> NDArray[Any]:
-    """A column of the steps as it is stored, not copied."""
+    """Return a column of the steps as it is stored, not copied."""
     return node.steps[name].to_numpy()
 
 
@@ -336,13 +356,13 @@ def _is_phase(node: NodeFrame, name: str) -> Flags:
 
 
 def _any_known(table: pd.DataFrame) -> pd.Series[float]:
-    """1 at each row with a known value, else 0."""
+    """Return 1 at each row with a known value, else 0."""
     is_known = ~np.isnan(table.to_numpy())
     return pd.Series(is_known.any(axis=1).astype(float), index=table.index)
 
 
 def _spacing(table: pd.DataFrame) -> float:
-    """The seconds between neighbouring rows; 0: there are fewer than two."""
+    """Return the seconds between neighbouring rows; 0 if there are fewer than two."""
     widths = np.diff(table.index.to_numpy(dtype=float))
     return float(widths.min()) if len(widths) else 0.0
 
@@ -352,26 +372,27 @@ class RunFrame(Remembered):
     """A whole run, or the part of it that has arrived."""
 
     resolution_seconds: float
-    """Of the nodes' `judged` tables: rules count their rows as so many seconds each."""
+    """The resolution of the nodes' `judged` tables: rules count their rows as so many seconds
+    each."""
     duration_seconds: float
     final: bool
     """The run has ended and nothing is known to be missing."""
     nodes: Mapping[str, NodeFrame] = field(default_factory=dict)
     cell_seconds: float | None = None
-    """Of the nodes' `samples`; None: the resolution."""
+    """The width of the cells of the nodes' `samples`; None if it is the resolution."""
     other_steps: tuple[StepRange, ...] = ()
-    """Of the other runs of its training, on the run's clock."""
+    """The steps of the other runs of its training, on the run's clock."""
 
     @property
     def unsampled_seconds(self) -> float:
-        """The time that has no cells on any node: nothing of it is stored."""
+        """Return the time that has no cells on any node: nothing of it is stored."""
         cells = max((len(node.samples.index) for node in self.nodes.values()), default=0)
         seen = cells * (self.cell_seconds or self.resolution_seconds)
         return max(self.duration_seconds - seen, 0.0) if cells else 0.0
 
     @cached_property
     def steps(self) -> pd.DataFrame:
-        """The steps of all nodes and ranks, with their node's key as column `node`."""
+        """Return the steps of all nodes and ranks, with their node's key as column `node`."""
         having = {key: node.steps for key, node in self.nodes.items() if len(node.steps)}
         if not having:
             return pd.DataFrame(columns=[*STEP_COLUMNS, "node"])
@@ -385,16 +406,16 @@ class RunFrame(Remembered):
 
     @cached_property
     def is_train(self) -> Flags:
-        """For each of `steps`, whether it is a training step."""
+        """Return for each of `steps` whether it is a training step."""
         return _joined([node.is_phase("train") for node in self.nodes.values()])
 
     @cached_property
     def is_timed(self) -> Flags:
-        """For each of `steps`, whether it took any time."""
+        """Return for each of `steps` whether it took any time."""
         return _joined([node.is_timed for node in self.nodes.values()])
 
 
 def _joined(flags: list[Flags]) -> Flags:
-    """The very flags where only one node has any."""
+    """Join the flags of nodes; the very flags where only one node has any."""
     some = [each for each in flags if len(each)]
     return some[0] if len(some) == 1 else np.concatenate([np.zeros(0, dtype=bool), *some])

@@ -28,9 +28,9 @@ EVENT_SECONDS = 0.001
 """Times of events are cut to milliseconds, those of steps are not."""
 MOST_STEPS = 2**53
 SUMMARISED_SECONDS = 1.5
-"""Where steps are summarised by the second, a moment's count is known to about a second."""
+"""The precision of a moment's count where steps are summarised by the second."""
 Rows = tuple[Floats, Floats, Floats]
-"""Of steps: start, end, and how many are done since the node's first."""
+"""The rows of steps: start, end, and how many are done since the node's first."""
 Told = NDArray[np.float64]
 """Rows of: the moment, the number told, and the steps done since the node's first."""
 NOTHING_TOLD: Told = np.empty((0, 3))
@@ -42,7 +42,7 @@ class Restart:
 
     at_seconds: float
     step: int | None
-    """How many steps the training had done, if that was told."""
+    """The number of steps that the training had done, if that was told."""
     is_known: bool
     """A checkpoint was loaded or a process restarted; False: a process began for some reason."""
     is_process: bool
@@ -66,20 +66,23 @@ class NodeSteps:
     node: NodeFrame
     rank: int | None
     ranges: tuple[StepRange, ...]
-    """In order of time. Steps of unknown number are in none."""
+    """The ranges in order of time. Steps of unknown number are in none."""
     offsets: tuple[float, ...]
-    """Of each range: number minus the steps done since the node's first."""
+    """The offset of each range: number minus the steps done since the node's first."""
     is_unknown: bool
     """Some steps are in no range."""
 
     @property
     def rows(self) -> Rows:
-        """Made each time. Kept, they would be as large as all else that is known of the steps of a
-        long run, and only lost steps need them."""
+        """Make the rows, each time. Kept, they would be as large as all else that is known of the
+        steps of a long run, and only lost steps need them.
+        """
         return _rows(self.node, self.rank)
 
     def after(self, place: int, number: int) -> Window | None:
-        """When the steps of this range after step `number` were made; None: there are none."""
+        """Return when the steps of this range after step `number` were made; None if there are
+        none.
+        """
         each = self.ranges[place]
         if number >= each.last:
             return None
@@ -94,7 +97,7 @@ class NodeSteps:
         return Window(float(start), each.ended_us / 1e6)
 
     def seconds_in(self, windows: Iterable[Window]) -> float:
-        """The time of steps within the windows, which don't overlap."""
+        """Return the time of steps within the windows, which don't overlap."""
         starts, ends, _ = self.rows
         inside = (
             np.minimum(ends, w.end_seconds) - np.maximum(starts, w.start_seconds) for w in windows
@@ -103,7 +106,7 @@ class NodeSteps:
 
 
 def node_steps(node: NodeFrame) -> NodeSteps:
-    """The node's numbered steps. A node without training steps has no rows and no ranges."""
+    """Return the node's numbered steps. A node without training steps has no rows and no ranges."""
     rank = first_rank(node)
     rows = _rows(node, rank)
     _, ends, done = rows
@@ -121,7 +124,7 @@ def node_steps(node: NodeFrame) -> NodeSteps:
 
 
 def first_rank(node: NodeFrame) -> int | None:
-    """The lowest rank with training steps; None: there are none."""
+    """Return the lowest rank with training steps, or None if there are none."""
     return node.once(_first_rank)
 
 
@@ -133,7 +136,7 @@ def _first_rank(node: NodeFrame) -> int | None:
 
 
 def restarts_of(node: NodeFrame, rank: int | None) -> list[Restart]:
-    """What may have set the rank's count back, in order; not the node's own beginning."""
+    """Return what may have set the rank's count back, in order; not the node's own beginning."""
     found = [
         Restart(at, _whole(data.get("step")), True, False)
         for at, data in began_of(node, "restore")
@@ -145,7 +148,7 @@ def restarts_of(node: NodeFrame, rank: int | None) -> list[Restart]:
 
 
 def processes_of(node: NodeFrame, rank: int | None) -> list[tuple[Restart, int]]:
-    """The rank's processes in order, and how often the launcher had restarted each."""
+    """Return the rank's processes in order, and how often the launcher had restarted each."""
     found: list[tuple[Restart, int]] = []
     for at, data in began_of(node, "rank"):
         if _rank(data) == rank:
@@ -197,8 +200,9 @@ def _told(node: NodeFrame, rank: int | None, rows: Rows) -> Told:
 def _stretches(
     node: NodeFrame, rank: int | None, ends: Floats, *, is_told: bool
 ) -> Iterator[tuple[Restart | None, int, int]]:
-    """The rows between two restarts. A checkpoint loaded in the middle of a process, of which no
-    step is known, may be of another model: it is no restart unless numbers are told."""
+    """Yield the rows between two restarts. A checkpoint loaded in the middle of a process, of which
+    no step is known, may be of another model: it is no restart unless numbers are told.
+    """
     if not len(ends):
         return
     found: list[tuple[Restart | None, int]] = [(None, 0)]
@@ -215,7 +219,7 @@ def _stretches(
 
 
 def _both(first: Restart | None, second: Restart) -> Restart:
-    """A process that restarts, and then loads its checkpoint."""
+    """Return one restart for a process that restarts, and then loads its checkpoint."""
     if first is None:
         return second
     step = second.step if second.step is not None else first.step
@@ -226,8 +230,9 @@ def _both(first: Restart | None, second: Restart) -> Restart:
 def _parts(
     restart: Restart | None, rows: tuple[int, int], done: Floats, told: Told
 ) -> Iterator[_Part]:
-    """One stretch of rows, divided where the numbers told don't follow one another. Nothing if
-    they are unknown."""
+    """Yield one stretch of rows, divided where the numbers told don't follow one another. Nothing
+    if they are unknown.
+    """
     low, high = rows
     before = float(done[low - 1]) if low else 0.0
     inside = told[(told[:, 2] > before) & (told[:, 2] <= done[high - 1])]
@@ -246,7 +251,7 @@ def _parts(
 def _offset(
     restart: Restart | None, before: float, inside: Told, *, is_first: bool
 ) -> tuple[float | None, bool]:
-    """Number minus steps done, and whether it is only counted. None: unknown."""
+    """Return the number minus the steps done, and whether it is only counted; None if unknown."""
     if len(inside):
         return float(inside[0, 1] - inside[0, 2]), False
     if restart is not None and restart.step is not None:
@@ -257,7 +262,7 @@ def _offset(
 
 
 def _slack(done: Floats, row: int) -> float:
-    """By how many steps a number may be off: none where steps are known one by one."""
+    """Return by how many steps a number may be off: none where steps are known one by one."""
     many = done[row] - (done[row - 1] if row else 0.0)
     return SUMMARISED_SECONDS * float(many) if many > 1 else 0.5
 

@@ -1,4 +1,4 @@
-"""Whether a run has GPUs and uses them: checked by every rule about GPU utilisation."""
+"""Checks whether a run has GPUs and uses them, for every rule about GPU utilisation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rules.wording import counted
 
 
 def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
-    """The numbers of allocated GPUs, of GPUs with known utilisation, and of used GPUs; and
-    `start_up`."""
+    """Return the numbers of allocated GPUs, of GPUs with known utilisation, and of used GPUs; and
+    `start_up`.
+    """
     return dict(frame.once(_gpu_counts))
 
 
@@ -29,13 +30,13 @@ def _gpu_counts(frame: RunFrame) -> dict[str, float | None]:
 
 
 def idle_seconds(busy_pct: pd.Series[float], resolution_seconds: float) -> float:
-    """The part of the known time in which a GPU wasn't busy."""
+    """Return the part of the known time in which a GPU wasn't busy."""
     idle = 1 - np.clip(busy_pct.to_numpy(), 0, 100) / 100
     return float(idle.sum()) * resolution_seconds
 
 
 def advice_on_unused(unused: float, count: float) -> str:
-    """How to use GPUs that are never used, or to do without them."""
+    """Say how to use GPUs that are never used, or to do without them."""
     if unused >= count:
         gpus = "the GPU" if count == 1 else "the GPUs"
         return (
@@ -50,7 +51,7 @@ def advice_on_unused(unused: float, count: float) -> str:
 
 
 def unfit(numbers: Numbers) -> Verdict | None:
-    """The verdict on a run without used GPUs, by `gpu_counts`; None: a GPU was used."""
+    """Return the verdict on a run without used GPUs, by `gpu_counts`; None if a GPU was used."""
     given, known = numbers.known("gpus_count") or 0.0, numbers.known("known_gpus_count") or 0.0
     if given <= 0:
         return Verdict("not_applicable", "The run was given no GPU.")

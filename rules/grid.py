@@ -14,9 +14,12 @@ from rules.rule import Window
 
 Floats = NDArray[np.float64]
 BLOCK_SECONDS = 5.0
-"""What was measured in so much time belongs together (ours): a GPU's utilisation is a mean over up
-to a second, and a process's CPU time may be counted later than the machine's. So a wait and idle
-time of a GPU within it are the same time, and CPU time is its mean."""
+"""The time in which measurements belong together (ours): a GPU's utilisation is a mean over up to a
+second, and a process's CPU time may be counted later than the machine's. So a wait and idle time of
+a GPU within it are the same time, and CPU time is its mean."""
+GAP_SECONDS = 2.0
+"""An agent whose samples are missing for less was late, or has just begun: no gap, as it says
+itself."""
 _NO_CELL = np.iinfo(np.int64).min
 
 
@@ -36,7 +39,7 @@ class Grid:
         return float(self.cells[0] * self.width_seconds) if len(self.cells) else 0.0
 
     def of_series(self, series: pd.Series[float] | None) -> Floats:
-        """One value per cell; NaN: unknown."""
+        """Return one value per cell; NaN if unknown."""
         values = np.full(self.count, np.nan)
         if series is None:
             return values
@@ -47,13 +50,13 @@ class Grid:
         return values
 
     def covered(self, windows: list[Window]) -> Floats:
-        """Seconds of each cell covered by windows that don't overlap."""
+        """Return the seconds of each cell covered by windows that don't overlap."""
         starts = np.array([w.start_seconds for w in windows])
         ends = np.array([w.end_seconds for w in windows])
         return self.spread(starts, ends, np.ones(len(windows)))
 
     def spread(self, starts: Floats, ends: Floats, density: Floats) -> Floats:
-        """Seconds in each cell of stretches that count `density` a second."""
+        """Return the seconds in each cell of stretches that count `density` a second."""
         low: Floats = self.cells.astype(np.float64) * self.width_seconds
         high: Floats = (self.cells + 1).astype(np.float64) * self.width_seconds
         found: Floats = _ramps(high, starts, density) - _ramps(low, starts, density)
@@ -62,13 +65,15 @@ class Grid:
 
     @cached_property
     def blocks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of each stretch of `BLOCK_SECONDS`, its first cell by place and its number of cells."""
+        """Return the first cell of each stretch of `BLOCK_SECONDS`, by place, and its number of
+        cells.
+        """
         starts = np.round(self.cells * self.width_seconds, 6)
         first = np.flatnonzero(np.diff(starts // BLOCK_SECONDS, prepend=-np.inf))
         return first, np.diff(first, append=self.count)
 
     def block_means(self, values: Floats) -> Floats:
-        """At each cell, the mean of the known values of its block; NaN: none is known."""
+        """Return at each cell the mean of the known values of its block; NaN if none is known."""
         if not self.count:
             return values
         first, lengths = self.blocks
@@ -80,15 +85,21 @@ class Grid:
 
 
 def unseen_seconds(node: NodeFrame, grid: Grid) -> Floats:
-    """The width of cells without samples of the node; 0 for a node without any series."""
+    """Return the width of cells without samples of the node for `GAP_SECONDS`; 0 for a node without
+    any series.
+    """
     if not len(node.samples.columns):
         return np.zeros(grid.count)
-    seen = grid.of_series(node.is_seen)
-    return np.where(np.nan_to_num(seen) > 0, 0.0, grid.width_seconds)
+    unseen = ~(np.nan_to_num(grid.of_series(node.is_seen)) > 0)
+    edges = np.flatnonzero(np.diff(unseen, prepend=False, append=False))
+    lengths = np.diff(edges)[::2]
+    is_long = np.repeat(lengths * grid.width_seconds >= GAP_SECONDS, lengths)
+    unseen[unseen] = is_long
+    return np.where(unseen, grid.width_seconds, 0.0)
 
 
 def _ramps(edges: Floats, starts: Floats, density: Floats) -> Floats:
-    """At each edge: the sum of `density * (edge - start)` over the starts before it."""
+    """Return at each edge the sum of `density * (edge - start)` over the starts before it."""
     if not (starts[1:] >= starts[:-1]).all():
         order = np.argsort(starts)
         starts, density = starts[order], density[order]

@@ -1,4 +1,4 @@
-"""When a run hangs: its work has begun, and then nothing makes progress."""
+"""Finds when a run hangs: its work has begun, and then nothing makes progress."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rules.activity import own_cores, work_began
+from rules.activity import work_began
 from rules.frame import NodeFrame, RunFrame
 from rules.idle import has_gpus, mostly
 from rules.intervals import intervals_where, merged, total_seconds, without
 from rules.rule import Window
+from rules.starvation import wanted_cores
 from rules.stillness import is_known, moving, stillness, unknown
+from rules.told import told_moments, untold
 from rules.training_loop import phase_spans, weighted_median
 
 STEPS_WITHOUT_ONE = 10.0
@@ -24,12 +26,16 @@ PAUSE_SECONDS = 30.0
 """A longer time without the end of a step is left out of what the GPUs and cores do at work."""
 PHASES = ("initialise", "checkpoint", "finalise")
 EVALUATION_CORES = 0.75
-"""With more, a recorded evaluation works; with less, it may hang (ours)."""
+"""The cores above which a recorded evaluation works; with less, it may hang (ours)."""
 HABIT_COUNT, HABIT_TIMES = 3, 2.0
 """Pauses that ended by themselves so often are the run's habit, up to so many times their median
 length (ours): `epoch_gaps` tells them."""
+EVERYWHERE = ("still", "may_be_still")
+NEEDED_TO_TELL_SPINNING = "power of the GPUs"
+"""The evidence without which, and without SM activity, a busy GPU may wait in a collective
+operation."""
 NEEDED_TO_POLL = ("reads and writes", "memory")
-"""Without these and without reported steps, polling can't be told from work."""
+"""The evidence without which, and without reported steps, polling can't be told from work."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,11 @@ class Hangs:
     """The last one rests on reported steps and on all evidence about the run's own processes."""
     has_steps: bool = False
     missing: tuple[str, ...] = ()
-    """What would be needed to judge time that looks like a hang, in words."""
+    """The evidence that would be needed to judge time that looks like a hang, in words."""
 
 
 def hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> list[Window] | None:
-    """The windows of `find_hangs`. None: not known."""
+    """Return the windows of `find_hangs`, or None if unknown."""
     found = find_hangs(frame, idle_seconds, spin_seconds)
     return None if found is None else found.windows
 
@@ -70,11 +76,11 @@ def find_hangs(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> Han
     flags = flags[flags.index >= min(began)]
     if silent is not None:
         return _with_steps(frame, flags, silent, least)
-    return _without_steps(frame, flags, least)
+    return _without_steps(frame, flags.assign(still=untold(flags["still"], frame)), least)
 
 
 def earliest_end_seconds(frame: RunFrame, idle_seconds: float, spin_seconds: float) -> float:
-    """The second of the frame before which no hang is found that isn't in the frame already.
+    """Return the second of the frame before which no hang is found that isn't in the frame already.
 
     A hang begins at the end of a step or, without reported steps, within the frame. What arrives
     later can only bring later ends.
@@ -88,9 +94,10 @@ def earliest_end_seconds(frame: RunFrame, idle_seconds: float, spin_seconds: flo
 
 
 def silences(frame: RunFrame) -> list[Window] | None:
-    """The times between the ends of steps of any rank, from the first end to the run's end.
+    """Return the times between the ends of steps of any rank, and moments at which the training
+    told something else, from the first to the run's end.
 
-    None: no training steps were reported.
+    None if no training steps were reported.
     """
     steps = frame.steps
     if not frame.is_train.any():
@@ -101,6 +108,10 @@ def silences(frame: RunFrame) -> list[Window] | None:
     # In place: these columns take most of the memory that judging a long run needs.
     lasts *= length
     lasts += start
+    told = told_moments(frame)
+    told = told[told > np.fmin.reduce(firsts)]
+    if len(told):
+        firsts, lasts = np.concatenate([firsts, told]), np.concatenate([lasts, told])
     order = np.argsort(firsts, kind="stable")
     order = order[np.isfinite(firsts[order]) & np.isfinite(lasts[order])]
     firsts, lasts = firsts[order], lasts[order]
@@ -112,7 +123,7 @@ def silences(frame: RunFrame) -> list[Window] | None:
 
 
 def ended_well(frame: RunFrame) -> bool:
-    """Its session finished, or its process exited with 0."""
+    """Return whether its session finished, or its process exited with 0."""
     for node in frame.nodes.values():
         ends = node.events[node.events["kind"].isin(["session_end", "process_exit"])]
         for data in ends["data"]:
@@ -125,6 +136,17 @@ def ended_well(frame: RunFrame) -> bool:
 def _with_steps(
     frame: RunFrame, flags: pd.DataFrame, silent: list[Window], least: tuple[float, float]
 ) -> Hangs:
+    windows = _between_steps(frame, flags, silent, least)
+    if windows:
+        return Hangs(windows, not _lacks(frame, windows[-1]), has_steps=True)
+    possible = flags.assign(still=flags["may_be_still"], spins=flags["may_spin"])
+    is_unknown = bool(_between_steps(frame, possible, silent, least))
+    return Hangs([], has_steps=True, missing=(NEEDED_TO_TELL_SPINNING,) if is_unknown else ())
+
+
+def _between_steps(
+    frame: RunFrame, flags: pd.DataFrame, silent: list[Window], least: tuple[float, float]
+) -> list[Window]:
     idle_seconds, spin_seconds = least
     shortest = min(idle_seconds, spin_seconds)
     long = _long(silent, shortest)
@@ -133,12 +155,13 @@ def _with_steps(
     if frame.final and ended_well(frame):
         still, spinning = (_before_the_end(each, frame) for each in (still, spinning))
     windows = _lasting(frame, still, idle_seconds) + _lasting(frame, spinning, spin_seconds)
-    windows = _unusual(list(merged(windows)), silent, frame.duration_seconds)
-    return Hangs(windows, bool(windows) and not _lacks(frame, windows[-1]), has_steps=True)
+    return _unusual(list(merged(windows)), silent, frame.duration_seconds)
 
 
 def _without_steps(frame: RunFrame, flags: pd.DataFrame, least: tuple[float, float]) -> Hangs:
-    """Rest may be a person who reads; but nobody polls or spins for so long."""
+    """Find hangs without reported steps. Rest may be a person who reads; but nobody polls or spins
+    for so long.
+    """
     idle_seconds, spin_seconds = least
     spinning = _stretches(frame, flags["still"] & flags["spins"], spin_seconds)
     polling = _stretches(frame, flags["still"] & flags["polls"], idle_seconds)
@@ -148,27 +171,28 @@ def _without_steps(frame: RunFrame, flags: pd.DataFrame, least: tuple[float, flo
         lacks = _lacks(frame, window) & set(NEEDED_TO_POLL)
         missing |= lacks
         windows += [] if lacks else [window]
-    return Hangs(list(merged(windows)), missing=() if windows else tuple(sorted(missing)))
+    lacking = [f"{words} of the run's processes" for words in sorted(missing)]
+    return Hangs(list(merged(windows)), missing=() if windows else tuple(lacking))
 
 
 def _long_enough(frame: RunFrame, least: tuple[float, float]) -> tuple[float, float]:
-    """Also longer than steps take."""
+    """Return the least durations, also longer than steps take."""
     idle_seconds, spin_seconds = (max(each, _long_for_steps(frame)) for each in least)
     return idle_seconds, spin_seconds
 
 
 def _together(frame: RunFrame, silent: list[Window] | None) -> pd.DataFrame:
-    """At the ticks at which every node is known: all stand `still`, some GPU `spins`, some core
-    `polls`."""
+    """Return the flags of `stillness` at the ticks at which every node is known: those `EVERYWHERE`
+    hold of all nodes, the others of some.
+    """
     known = [stillness(n, frame, _at_work(n, frame, silent)) for n in frame.nodes.values()]
     if len(known) == 1:
         return known[0]
     both = pd.concat(known, axis=1, keys=range(len(known))).dropna().astype(bool)
     return pd.DataFrame(
         {
-            "still": _of_nodes(both, "still").all(axis=1),
-            "spins": _of_nodes(both, "spins").any(axis=1),
-            "polls": _of_nodes(both, "polls").any(axis=1),
+            name: _of_nodes(both, name).agg("all" if name in EVERYWHERE else "any", axis=1)
+            for name in known[0].columns
         }
     )
 
@@ -178,7 +202,7 @@ def _of_nodes(flags: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _at_work(node: NodeFrame, frame: RunFrame, silent: list[Window] | None) -> pd.Series[bool]:
-    """Whether steps ended around each of the node's ticks."""
+    """Return whether steps ended around each of the node's ticks."""
     times = node.judged.index.to_numpy(dtype=float)
     if silent is None:
         return pd.Series(False, index=node.judged.index)
@@ -195,7 +219,7 @@ def _stretches(frame: RunFrame, flags: pd.Series[bool], least_seconds: float) ->
 
 
 def _lasting(frame: RunFrame, windows: list[Window], least_seconds: float) -> list[Window]:
-    """The parts of the windows that nothing explains and in which nothing moves."""
+    """Return the parts of the windows that nothing explains and in which nothing moves."""
     windows = _long(windows, least_seconds)
     if not windows:
         return []
@@ -213,7 +237,7 @@ def _long(windows: Iterable[Window], least_seconds: float) -> list[Window]:
 
 
 def _within(windows: list[Window], silent: list[Window]) -> list[Window]:
-    """The parts of the windows that lie in the silences."""
+    """Return the parts of the windows that lie in the silences."""
     pairs = ((w, s) for w in windows for s in silent)
     both = (
         Window(max(w.start_seconds, s.start_seconds), min(w.end_seconds, s.end_seconds))
@@ -223,7 +247,9 @@ def _within(windows: list[Window], silent: list[Window]) -> list[Window]:
 
 
 def _before_the_end(windows: list[Window], frame: RunFrame) -> list[Window]:
-    """Without those after the last step of a run that ended well: they are its idle tail."""
+    """Return the windows without those after the last step of a run that ended well: they are its
+    idle tail.
+    """
     last = float(_step_ends(frame).max())
     return [w for w in windows if w.start_seconds < last - frame.resolution_seconds]
 
@@ -235,7 +261,7 @@ def _step_ends(frame: RunFrame) -> NDArray[np.float64]:
 
 
 def _long_for_steps(frame: RunFrame) -> float:
-    """Ten median steps, without each rank's first unless there is no other."""
+    """Return the time of ten median steps, without each rank's first unless there is no other."""
     parts = zip(*(node.training_lengths() for node in frame.nodes.values()), strict=True)
     lengths, counts = (np.concatenate(part) if len(part) > 1 else part[0] for part in parts)
     if not len(lengths):
@@ -246,7 +272,9 @@ def _long_for_steps(frame: RunFrame) -> float:
 
 
 def _unexplained(frame: RunFrame, windows: list[Window]) -> list[Window]:
-    """Without phases that are normally idle, and without evaluation that works on the cores."""
+    """Return the windows without phases that are normally idle, and without evaluation that works
+    on the cores.
+    """
     for node in frame.nodes.values():
         for phase in PHASES:
             windows = without(windows, phase_spans(node, phase, frame.duration_seconds))
@@ -255,9 +283,11 @@ def _unexplained(frame: RunFrame, windows: list[Window]) -> list[Window]:
 
 
 def _evaluation_on_cores(node: NodeFrame, frame: RunFrame, windows: list[Window]) -> list[Window]:
-    """Its parts in the windows; all of them if the cores are unknown."""
+    """Return the parts of evaluations in the windows that work; all of them if the cores are
+    unknown.
+    """
     spans = _within(phase_spans(node, "evaluate", frame.duration_seconds), windows)
-    cores = own_cores(node, frame.resolution_seconds) if spans else None
+    cores = wanted_cores(node, frame.resolution_seconds) if spans else None
     if cores is None:
         return spans
     works = intervals_where(mostly(cores > EVALUATION_CORES), frame.resolution_seconds)
@@ -269,7 +299,7 @@ def _lacks(frame: RunFrame, window: Window) -> set[str]:
 
 
 def _unusual(windows: list[Window], silent: list[Window], end_seconds: float) -> list[Window]:
-    """Without pauses that the run has come back from often."""
+    """Return the windows without pauses that the run has come back from often."""
     ended = [s for s in silent if s.end_seconds < end_seconds]
     pauses = [total_seconds(_within(windows, [s])) for s in ended]
     recovered = [seconds for seconds in pauses if seconds > 0]

@@ -18,7 +18,7 @@ def intervals_where(
     bridge_seconds: float = 0.0,
     gap_seconds: float = 0.0,
 ) -> list[Window]:
-    """The intervals in which `flags` is true, each to the end of its last sample, in order.
+    """Return the intervals in which `flags` is true, each to the end of its last sample, in order.
 
     Args:
         flags: index in seconds; a missing sample is unknown and ends an interval.
@@ -39,14 +39,16 @@ def intervals_where(
 
 
 def total_seconds(windows: list[Window]) -> float:
-    """The length of windows that don't overlap."""
+    """Return the length of windows that don't overlap."""
     return float(sum(window.end_seconds - window.start_seconds for window in windows))
 
 
 def mean_within(
     series: pd.Series[float], window: Window, resolution_seconds: float
 ) -> float | None:
-    """The mean of a series in a window; a sample at its edge counts in part. None: no sample."""
+    """Return the mean of a series in a window; a sample at its edge counts in part. None without a
+    sample.
+    """
     times = series.index.to_numpy(dtype=float)
     start, end = window.start_seconds, window.end_seconds
     inside = slice(*np.searchsorted(times, [start - resolution_seconds, end]))
@@ -72,7 +74,7 @@ def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Wind
 
 
 def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]:
-    """The windows without the parts that `others` cover."""
+    """Return the windows without the parts that `others` cover."""
     rest = list(windows)
     for other in others:
         rest = [piece for window in rest for piece in _cut(window, other)]
@@ -80,12 +82,12 @@ def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]
 
 
 def covered_seconds(windows: Iterable[Window], span: Window) -> float:
-    """The seconds of `span` that the windows cover, counting overlaps once."""
+    """Return the seconds of `span` that the windows cover, counting overlaps once."""
     return total_seconds([span]) - total_seconds(without([span], windows))
 
 
 def covered_parts(starts: Floats, ends: Floats, edges: Floats) -> Floats:
-    """The seconds of each interval that spans cover.
+    """Return the seconds of each interval that spans cover.
 
     Args:
         edges: starts and ends of the spans, shape (n, 2), in order and apart; n is at least 1.

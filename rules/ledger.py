@@ -17,21 +17,25 @@ from numpy.typing import NDArray
 
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid
-from rules.labels import cpu_seconds, gpu_seconds, node_seconds, run_spans
+from rules.labels import TOLD, cpu_seconds, gpu_seconds, node_seconds, run_spans
 from rules.ledger_labels import LABELS
 from rules.lives import lives
 from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.stalls import stalled_seconds
+from rules.starvation import without_starved
 
-VERSION = 4
-"""Of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`, else
-unclassified, and the machine's work counted as the run's. 2: a GPU whose memory or tensor cores
-were busy, but few of its multiprocessors, counted as `low_sm`. 3: steps that were done again,
-restarts, loads of checkpoints and compilation had no labels."""
-OF_LIVES = ("lost", "restart", "restore", "initialise", "compile")
-"""What failures cost: lost work belongs to the life in which it was done, the rest to the life that
-starts with it."""
+VERSION = 8
+"""The version of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`,
+else unclassified, and the machine's work counted as the run's. 2: a GPU whose memory or tensor
+cores were busy, but few of its multiprocessors, counted as `low_sm`. 3: steps that were done again,
+restarts, loads of checkpoints and compilation had no labels. 4: cores that others used were
+`other_programs`, also while the run slept, and no time was `starved`. 5: slow first steps were
+`compile`, whether or not something was compiled. 6: only the node that recorded a checkpoint waited
+for it. 7: an evaluation whose process had ended lasted until the next one's end."""
+OF_LIVES = ("lost", "restart", "restore", "initialise", "compile", "first_steps")
+"""The labels that failures cost: lost work belongs to the life in which it was done, the rest to
+the life that starts with it."""
 Microseconds = NDArray[np.int64]
 Cuts = NDArray[np.float64]
 
@@ -53,7 +57,7 @@ class LifeTime:
     node: str
     label: str
     life: int
-    """Its place in `rules.lives.lives`."""
+    """The life's place in `rules.lives.lives`."""
     microseconds: int
 
 
@@ -69,8 +73,9 @@ class Ledger:
         return tuple(dict.fromkeys(entry.node for entry in self.entries))
 
     def shares(self, node: str) -> dict[str, Fraction]:
-        """Each label's share of the node's time, over all of its GPUs. The shares add up to 1
-        exactly."""
+        """Return each label's share of the node's time, over all of its GPUs. The shares add up to
+        1 exactly.
+        """
         mine = [entry for entry in self.entries if entry.node == node]
         whole = sum(entry.microseconds for entry in mine)
         return {
@@ -80,15 +85,28 @@ class Ledger:
         }
 
     def node_microseconds(self, node: str) -> int:
-        """How long the node was held; the same for each of its GPUs."""
+        """Return how long the node was held; the same for each of its GPUs."""
         by_gpu: dict[int | None, int] = {}
         for entry in self.entries:
             if entry.node == node:
                 by_gpu[entry.gpu] = by_gpu.get(entry.gpu, 0) + entry.microseconds
         return max(by_gpu.values(), default=0)
 
+    def held_seconds(self) -> dict[str, dict[str, float]]:
+        """Return node -> label -> seconds of the node; a part of its GPUs counts in part."""
+        sums_us: dict[str, dict[str, int]] = {node: {} for node in self.nodes}
+        gpus: dict[str, set[int | None]] = {node: set() for node in self.nodes}
+        for entry in self.entries:
+            of_node = sums_us[entry.node]
+            of_node[entry.label] = of_node.get(entry.label, 0) + entry.microseconds
+            gpus[entry.node].add(entry.gpu)
+        return {
+            node: {label: us / len(gpus[node]) / 1e6 for label, us in labels.items()}
+            for node, labels in sums_us.items()
+        }
+
     def node_seconds(self) -> dict[str, float]:
-        """Label -> its time over all nodes, in whole nodes."""
+        """Return label -> its time over all nodes, in whole nodes."""
         node_times_us = dict.fromkeys(LABELS, Fraction(0))
         for node in self.nodes:
             held = self.node_microseconds(node)
@@ -101,8 +119,8 @@ def ledger(
     frame: RunFrame,
     parameters: Mapping[str, Values] | None = None,
 ) -> Ledger:
-    """The ledger of the run as far as it has arrived. Labels that depend on its end (its idle
-    tail) stay open until then, and effective time becomes lost when its steps are done again.
+    """Return the ledger of the run as far as it has arrived. Labels that depend on its end (its
+    idle tail) stay open until then, and effective time becomes lost when its steps are done again.
 
     Args:
         parameters: rule id -> the values that differ from its defaults, as for judging the run.
@@ -121,24 +139,50 @@ def ledger(
         shared = node_seconds(node, frame, spans, grid)
         for number in node.allocated_gpus():
             own = gpu_seconds(node, number, frame, spans, grid)
-            free = np.clip(own.pop("idle") - _before_stalls(shared), 0.0, None)
-            own["data_stall"] = stalled_seconds(shared["data_stall"], free, grid)
-            book.enter(node.key, number, {**shared, **own}, grid, widths, unseen)
+            labels = _of_gpu(own, shared, node, frame, grid)
+            book.enter(node.key, number, labels, grid, widths, unseen)
         if not node.allocated_gpus():
-            cores = cpu_seconds(node, frame, grid)
-            book.enter(node.key, None, {**shared, **cores}, grid, widths, unseen)
+            labels = _unstarved(shared, node, frame, grid) | cpu_seconds(node, frame, grid)
+            book.enter(node.key, None, labels, grid, widths, unseen)
     return book.ledger()
 
 
-def _before_stalls(seconds: Mapping[str, Floats]) -> Floats:
-    """Of each cell, the seconds with a label that comes before a wait for data."""
-    before = LABELS[: LABELS.index("data_stall")]
-    summed: Floats = np.sum([seconds[label] for label in before if label in seconds], axis=0)
-    return summed
+def _of_gpu(
+    own: dict[str, Floats],
+    shared: Mapping[str, Floats],
+    node: NodeFrame,
+    frame: RunFrame,
+    grid: Grid,
+) -> dict[str, Floats]:
+    """Return the labels of a GPU: its node's ranks may wait for cores or data while it works."""
+    idle, labels = own.pop("idle"), {**shared, **own}
+    labels["starved"] = stalled_seconds(shared["starved"], _free(idle, labels, "starved"), grid)
+    labels = _unstarved(labels, node, frame, grid)
+    waits = labels["data_stall"]
+    labels["data_stall"] = stalled_seconds(waits, _free(idle, labels, "data_stall"), grid)
+    return labels
+
+
+def _free(idle: Floats, seconds: Mapping[str, Floats], label: str) -> Floats:
+    """Return the idle time of each cell without the seconds with a label that comes before this
+    one.
+    """
+    before = [seconds[each] for each in LABELS[: LABELS.index(label)] if each in seconds]
+    free: Floats = np.clip(idle - np.sum(before, axis=0), 0.0, None)
+    return free
+
+
+def _unstarved(
+    seconds: Mapping[str, Floats], node: NodeFrame, frame: RunFrame, grid: Grid
+) -> dict[str, Floats]:
+    """Return the labels of which the told ones lose the time in which the ranks were starved."""
+    told = {label: seconds[label] for label in TOLD if label in seconds}
+    starved = seconds["starved"]
+    return {**seconds, **without_starved(told, starved, node, frame.resolution_seconds, grid)}
 
 
 def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]:
-    """When the node was held, overlaps counted once; the whole run if that isn't known."""
+    """Return when the node was held, overlaps counted once; the whole run if that isn't known."""
     spans = node.intervals or ((0.0, frame.duration_seconds),)
     edges = sorted((round(start * 1e6), round(end * 1e6)) for start, end in spans)
     merged_us: list[tuple[int, int]] = []
@@ -155,9 +199,9 @@ def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]
 def _cells(
     node: NodeFrame, held: list[tuple[int, int]], frame: RunFrame
 ) -> tuple[Grid, Microseconds]:
-    """The cells in which the node was held, and how much of each it was.
+    """Return the cells in which the node was held, and how much of each it was.
 
-    Those alone in which something may be known: the rest of the time is a gap without cells.
+    It has only those in which something may be known: the rest of the time is a gap without cells.
     """
     width_us = round(frame.resolution_seconds * 1e6)
     ticks = node.judged.index.to_numpy(dtype=float)
@@ -213,7 +257,9 @@ class _Book:
             self._entries.append(Entry(node, gpu, LABELS[-1], rest))
 
     def _divide(self, node: str, label: str, times: Microseconds, grid: Grid) -> None:
-        """Of a cell in which a life ends, lost work comes before the end, the rest after it."""
+        """Divide the times among the lives. In a cell in which a life ends, lost work comes before
+        the end, the rest after it.
+        """
         moments = grid.cells * grid.width_seconds
         if label != "lost":
             moments = moments + grid.width_seconds

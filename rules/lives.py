@@ -40,7 +40,9 @@ class Life:
 
     @property
     def has_failed(self) -> bool:
-        """It needed to be started again. A silent machine may have been reclaimed."""
+        """Return whether it needed to be started again. A silent machine may have been
+        reclaimed.
+        """
         return self.ending in FAILURES or self.ending == SILENT
 
 
@@ -50,13 +52,13 @@ class _End:
     began_seconds: float
     """The start of what ended."""
     ending: str | None
-    """None: it failed."""
+    """The way in which it ended; None if it failed."""
     node: str
     data: dict[str, Any]
 
 
 def lives(frame: RunFrame) -> list[Life]:
-    """In order, without gaps; the last one is open if no end of it is known."""
+    """Return the lives in order, without gaps; the last one is open if no end of it is known."""
     return frame.once(_lives)
 
 
@@ -86,7 +88,7 @@ def _ending(frame: RunFrame, began: float, ended: float, first: _End) -> str:
 
 
 def _together(frame: RunFrame) -> Iterator[list[_End]]:
-    """The ends that count as one, in order."""
+    """Yield the ends that count as one, in order."""
     starts = sorted(at for node in frame.nodes.values() for at in _starts(node))
     together: list[_End] = []
     for end in sorted(_ends(frame, starts), key=lambda each: each.at_seconds):
@@ -99,7 +101,9 @@ def _together(frame: RunFrame) -> Iterator[list[_End]]:
 
 
 def _is_same(together: Sequence[_End], end: _End, starts: Sequence[float]) -> bool:
-    """What began after the first end is another life."""
+    """Return whether the end counts as one with the others. What began after the first end is
+    another life.
+    """
     if end.began_seconds > together[0].at_seconds:
         return False
     is_near = end.at_seconds - together[0].at_seconds <= TOGETHER_SECONDS
@@ -108,7 +112,7 @@ def _is_same(together: Sequence[_End], end: _End, starts: Sequence[float]) -> bo
 
 
 def _starts(node: NodeFrame) -> list[float]:
-    """Of sessions and processes."""
+    """Return the starts of sessions and processes."""
     processes = [at for at, _ in events_of(node, "process_start")]
     replaced = [each.began_seconds for each in replacements(node)]
     return [*(start for start, _ in node.intervals), *processes, *replaced]

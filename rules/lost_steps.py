@@ -17,7 +17,7 @@ class RunSteps:
 
     nodes: Mapping[str, NodeSteps]
     of_others: tuple[StepRange, ...] = ()
-    """Of the other runs of its training, on the run's clock."""
+    """The steps of the other runs of its training, on the run's clock."""
 
     @property
     def ranges(self) -> list[StepRange]:
@@ -25,33 +25,35 @@ class RunSteps:
 
     @property
     def is_unknown(self) -> bool:
-        """Some steps have no known number, so lost work isn't fully known."""
+        """Return whether some steps have no known number, so that lost work isn't fully known."""
         return any(steps.is_unknown for steps in self.nodes.values())
 
     @property
     def is_lost_unknown(self) -> bool:
-        """Some steps may have been done again without being known as lost."""
+        """Return whether some steps may have been done again without being known as lost."""
         return self.is_unknown or not all(each.is_known for each in self.kept())
 
     @property
     def counted(self) -> int | None:
-        """How many different steps count; None: of some the numbers are unknown."""
+        """Return how many different steps count; None if the numbers of some are unknown."""
         if not self.ranges or self.is_lost_unknown:
             return None
         return distinct(self.ranges, self.kept())
 
     @property
     def lost_count(self) -> int:
-        """Steps that are known to have been done again."""
+        """Return the number of steps that are known to have been done again."""
         return lost_count(self.ranges, self.kept())
 
     def kept(self) -> list[Kept]:
-        """Of each of `ranges`."""
+        """Return what is kept of each of `ranges`."""
         own = self.ranges
         return kept([*own, *self.of_others])[: len(own)]
 
     def lost(self) -> dict[str, list[Window]]:
-        """By node: the time in steps that were done again, on any node of any attempt or run."""
+        """Return by node the time in steps that were done again, on any node of any attempt or
+        run.
+        """
         counted, windows = iter(self.kept()), {}
         for key, steps in self.nodes.items():
             found = [steps.after(n, next(counted).last) for n in range(len(steps.ranges))]
@@ -59,8 +61,9 @@ class RunSteps:
         return windows
 
     def undone(self, steps_later: int = 0) -> dict[str, list[Window]]:
-        """By node: from its first lost step, or so many steps later, to the node's next range of
-        steps. What a process told then is of a state that was given up."""
+        """Return by node the time from its first lost step, or so many steps later, to the node's
+        next range of steps. What a process told then is of a state that was given up.
+        """
         counted, windows = iter(self.kept()), {}
         for key, steps in self.nodes.items():
             found: list[Window] = []
@@ -76,7 +79,9 @@ class RunSteps:
 
 
 def run_steps(frame: RunFrame) -> RunSteps:
-    """With those of its training's other runs, as far as the frame has them."""
+    """Return the run's steps, with those of its training's other runs, as far as the frame has
+    them.
+    """
     return frame.once(_run_steps)
 
 
@@ -86,7 +91,7 @@ def _run_steps(frame: RunFrame) -> RunSteps:
 
 
 def shifted(ranges: Sequence[StepRange], by_us: int) -> list[StepRange]:
-    """The ranges on a clock that began so much earlier."""
+    """Return the ranges on a clock that began so much earlier."""
     return [
         replace(each, began_us=each.began_us + by_us, ended_us=each.ended_us + by_us)
         for each in ranges

@@ -7,13 +7,14 @@ rules at once (`materiality.least_waste_pct`) or for one (`step_outlier.least_wa
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import ROUND_CEILING, Context, Decimal
 
 from rules.category import OVERVIEW
 from rules.parameter import Parameter
 from rules.rule import Numbers, Rule, Values, Verdict
 
 SHARED = "materiality"
-"""In place of a rule's id: the parameter of all rules."""
+"""The name in place of a rule's id, for the parameter of all rules."""
 PARAMETERS = (
     Parameter(
         "least_waste_pct",
@@ -36,17 +37,17 @@ waste is below them, the rule passes and says so."""
 
 
 def parameter(name: str) -> Parameter:
-    """Raises KeyError."""
+    """Return the parameter with this name. Raises KeyError."""
     return {each.name: each for each in PARAMETERS}[name]
 
 
 def has_floor(rule: Rule) -> bool:
-    """It reports waste: no risk, and no overview, which never fires."""
+    """Return whether it reports waste: no risk, and no overview, which never fires."""
     return not rule.reports_risk and rule.category != OVERVIEW
 
 
 def with_floor(rule: Rule) -> Rule:
-    """The rule with the parameters of the floor, if it has one."""
+    """Return the rule with the parameters of the floor, if it has one."""
     if not has_floor(rule):
         return rule
     documentation = rule.documentation.replace(
@@ -59,24 +60,33 @@ def with_floor(rule: Rule) -> Rule:
 def held_to_floor(
     verdict: Verdict, numbers: Numbers, values: Values, run_usd: float | None
 ) -> Verdict:
-    """The verdict; passed instead of fired if its waste is below the floor.
+    """Return the verdict; passed instead of fired if its waste is below the floor.
 
-    A finding without an estimate of its waste (0 s) stays: unknown waste isn't small. So does one
-    of a run without a price, if only the amount is too small.
+    A finding that claims nothing stays: unknown waste isn't small. So does one of a run without a
+    price, if only the amount is too small.
 
     Args:
         run_usd: the cost of the run; None: not known.
     """
     run_seconds = numbers.known("run_seconds") or 0.0
-    if verdict.state != "fired" or verdict.waste_seconds_high <= 0 or run_seconds <= 0:
+    if verdict.state != "fired" or verdict.claimed_seconds_high <= 0 or run_seconds <= 0:
         return verdict
-    share = verdict.waste_seconds_high / run_seconds
+    share = verdict.claimed_seconds_high / run_seconds
     least_pct, least_usd = (values.get(each.name, 0.0) for each in PARAMETERS)
     if round(100 * share, 6) < least_pct:
-        return _passed(verdict, f"{100 * share:.2g} % of the run's cost", f"{least_pct:.3g} %")
+        waste = f"{_just_above(100 * share, least_pct)} % of the run's cost"
+        return _passed(verdict, waste, f"{least_pct:.12g} %")
     if run_usd is not None and share * run_usd < least_usd:
-        return _passed(verdict, f"${share * run_usd:.2g}", f"${least_usd:.12g}")
+        waste = f"${_just_above(share * run_usd, least_usd)}"
+        return _passed(verdict, waste, f"${least_usd:.12g}")
     return verdict
+
+
+def _just_above(amount: float, floor: float) -> str:
+    """Return the amount, rounded up to as many digits as it takes to be less than the floor."""
+    exact, least = Decimal(repr(amount)), Decimal(f"{floor:.12g}")
+    roundings = (Context(digits, ROUND_CEILING).plus(exact) for digits in range(2, 18))
+    return f"{next((each for each in roundings if each < least), exact).normalize():f}"
 
 
 def _passed(verdict: Verdict, waste: str, floor: str) -> Verdict:

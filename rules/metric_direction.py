@@ -41,7 +41,8 @@ SHARES = _terms_in("""
     rougelsum, meteor, ndcg, mrr, hit at, hits at, hit rate, hitrate, success rate, win rate,
     winrate, pass at, pass rate, pck, pq, top
 """)
-"""At most 1, or at most 100 if written in percent: one point matters near the end of the scale."""
+"""The metrics that are at most 1, or at most 100 if written in percent: one point matters near the
+end of the scale."""
 SLOWNESS = _terms_in("latency")
 SPEED = _terms_in("throughput, fps, per sec, per second, steps per second")
 OTHER_QUANTITIES = _terms_in("""
@@ -51,14 +52,14 @@ OTHER_QUANTITIES = _terms_in("""
 """)
 """Names with one of these mean something else: `acc_steps`, `reward_std`, `neg_log_loss`."""
 TURNED = _terms_in("delta, diff, gradient, inverse, neg, negative")
-"""Of these, those that may still measure quality, in whichever direction."""
+"""The words of these that may still measure quality, in whichever direction."""
 BOOKKEEPING = _terms_in("""
     batch, batches, beta, betas, bytes, clock, cpu, elapsed, eps, epsilon, epoch, epochs, eta,
     flops, flos, gb, gpu, iter, iteration, iterations, iters, learning rate, mb, mem, memory,
     mfu, momentum, params, rank, runtime, samples, seed, seen, speed, step, timestamp, tokens,
     util, utilization, utilisation, wall, world
 """)
-"""Without a metric's name beside them, these say how far or how fast the training is."""
+"""The words that, without a metric's name beside them, say how far or how fast the training is."""
 VALIDATION = frozenset({"val", "valid", "validation", "eval", "test", "dev"})
 
 _WORD = re.compile(r"(?<![a-z])(?:f[12]|r2)(?![a-z0-9])|[a-z]+")
@@ -74,7 +75,8 @@ _TERM, _BOOKKEEPING = _one_of(_TERMS), _one_of(BOOKKEEPING)
 
 
 def less_is_better(name: str, *, with_speed: bool = False) -> bool | None:
-    """By the words of the name, in any case and with any separators; None: unknown.
+    """Return the direction by the words of the name, in any case and with any separators; None if
+    unknown.
 
     Args:
         with_speed: throughput and latency have a direction too, but measure the speed of training,
@@ -94,8 +96,9 @@ def less_is_better(name: str, *, with_speed: bool = False) -> bool | None:
 
 
 def is_quality(name: str) -> bool:
-    """It may measure how good the model is, in a known direction or an unknown one. The learning
-    rate, progress, speed and memory don't."""
+    """Return whether it may measure how good the model is, in a known direction or an unknown one.
+    The learning rate, progress, speed and memory don't.
+    """
     if less_is_better(name) is not None:
         return True
     if not (SPEED | SLOWNESS | OTHER_QUANTITIES - TURNED).isdisjoint(_terms(name)):
@@ -104,22 +107,23 @@ def is_quality(name: str) -> bool:
 
 
 def is_share(name: str) -> bool:
-    """Higher is better, and there is a best value: 1, or 100 %."""
+    """Return whether higher is better, and there is a best value: 1, or 100 %."""
     return less_is_better(name) is False and not SHARES.isdisjoint(_terms(name))
 
 
 def is_validation(name: str) -> bool:
-    """The metric was measured on data that the model isn't trained on."""
+    """Return whether the metric was measured on data that the model isn't trained on."""
     return not VALIDATION.isdisjoint(_WORD.findall(name.lower()))
 
 
 def _terms(name: str) -> list[str]:
-    """The known words and phrases of the name, in order."""
+    """Return the known words and phrases of the name, in order."""
     return _TERM.findall(_words(name))
 
 
 def _words(name: str) -> str:
-    """In lower case, with a space between. `pass@8` is `pass at`; `per` at the end is the phoneme
-    error rate."""
+    """Return the words in lower case, with a space between. `pass@8` is `pass at`; `per` at the end
+    is the phoneme error rate.
+    """
     words = " ".join(_WORD.findall(_AT.sub(" at ", name.lower())))
     return _PER.sub("phoneme error", words)

@@ -1,4 +1,4 @@
-"""How busy a node was during its outlier steps, and during the other ones."""
+"""Compares how busy a node was during its outlier steps, and during the other ones."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ LOADS = {"gpu": "GPUs", "cpu": "cores", "io_wait": "I/O wait"}
 def loads(
     node: NodeFrame, starts: Floats, lengths: Floats, resolution_seconds: float
 ) -> dict[str, float]:
-    """`<load>_in_outliers_pct` and `<load>_otherwise_pct`, the means of what is known of both.
+    """Return `<load>_in_outliers_pct` and `<load>_otherwise_pct`, the means of what is known of
+    both.
 
     Args:
-        starts, lengths: of the outliers, in seconds.
+        starts, lengths: those of the outliers, in seconds.
     """
     series = {
         "gpu": used_gpu_pct(node),
@@ -39,7 +40,7 @@ def loads(
 
 
 def load_words(numbers: Numbers) -> str:
-    """A sentence; empty if nothing is known."""
+    """Return a sentence; empty if nothing is known."""
     parts = []
     for name, what in LOADS.items():
         inside = numbers.known(f"{name}_in_outliers_pct")
@@ -50,7 +51,9 @@ def load_words(numbers: Numbers) -> str:
 
 
 def _inside(moments: Floats, starts: Floats, lengths: Floats) -> Flags:
-    """Whether each moment lies in one of the steps, of one rank, so that they don't overlap."""
+    """Return whether each moment lies in one of the steps, of one rank, so that they don't
+    overlap.
+    """
     order = np.argsort(starts)
     starts, ends = starts[order], (starts + lengths)[order]
     place = np.searchsorted(starts, moments, side="right") - 1

@@ -11,7 +11,8 @@ from rules.rule import Rule
 
 
 def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Rule id -> parameter -> value, from `<rule id>.<parameter>=value` or SageMaker's notation.
+    """Return rule id -> parameter -> value, from `<rule id>.<parameter>=value` or SageMaker's
+    notation.
 
     SageMaker's is `<RuleName>_<parameter>=value`, in any case, with values in SageMaker's units
     (samples, minutes): `LowGPUUtilization_window=500` sets `window_seconds` to 250. In place of a
@@ -37,7 +38,7 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, float]]:
 
 
 def _shared(name: str) -> Parameter | None:
-    """The parameter of all rules that is meant; None: the name is one rule's."""
+    """Return the parameter of all rules that is meant, or None if the name is one rule's."""
     owner, _, word = name.partition(".")
     if owner != materiality.SHARED:
         return None
@@ -49,7 +50,7 @@ def _shared(name: str) -> Parameter | None:
 
 
 def _rule_of(name: str, rules: Mapping[str, Rule]) -> tuple[Rule, str]:
-    """The rule that a name begins with, and the rest of the name."""
+    """Return the rule that a name begins with, and the rest of the name."""
     rule_id, dot, word = name.partition(".")
     if dot and rule_id in rules:
         return rules[rule_id], word

@@ -40,7 +40,7 @@ class Parameter:
     """`measure` uses it: a new value needs the samples, not just the stored numbers."""
 
     def of_preset(self, preset: Preset) -> float:
-        """The value that applies unless a workspace or job sets its own."""
+        """Return the value that applies unless a workspace or job sets its own."""
         chosen = {"save": self.save, "balanced": None, "safe": self.safe}[preset]
         return self.default if chosen is None else chosen
 
@@ -67,7 +67,8 @@ class Parameter:
 
 
 def complete(rule_id: str, parameters: Iterable[Parameter], overrides: Values) -> dict[str, float]:
-    """The defaults with `overrides`, by our names in our units or by SageMaker's in its units.
+    """Return the defaults with `overrides`, by our names in our units or by SageMaker's in its
+    units.
 
     Raises:
         ValueError: an unknown parameter or a value that isn't allowed; names it.

@@ -1,4 +1,4 @@
-"""Since when a noisy metric has stopped improving, as a lower bound.
+"""Finds since when a noisy metric has stopped improving, as a lower bound.
 
 A metric that improves ever more slowly and one that has reached a plateau look alike in noise. So
 curves of many shapes are fitted: some improve to the end, some stop. A plateau is reported as long
@@ -18,24 +18,26 @@ Floats = NDArray[np.float64]
 FEWEST_VALUES = 4
 MOST_BINS = 120
 EVIDENCE = 11.0
-"""By how much the logarithm of the sums of squares, times the independent values, must differ. In a
-likelihood-ratio test with one degree of freedom, 6.6 is 99 %; more, since many shapes are tried:
-11 lets through less than one in 200 metrics that improve to the end in noise of 15 %."""
+"""The least difference of the logarithm of the sums of squares, times the independent values. In a
+likelihood-ratio test with one degree of freedom, 6.6 is 99 %; more, since many shapes are tried: 11
+lets through less than one in 200 metrics that improve to the end in noise of 15 %."""
 SETTLED_SHARE = 0.1
 """The improvement in this first share of the run doesn't count: it dwarfs all that follows."""
 LEAST_SETTLED_SHARE = 0.1
-"""But the rest counts as at least this share of the whole improvement."""
+"""The least share of the whole improvement that the rest counts as."""
 LEAST_ERROR = 1e-4
-"""Of the variance: no curve is told from another by less than a hundredth of the deviation."""
+"""The least error, as a share of the variance: no curve is told from another by less than a
+hundredth of the deviation."""
 OUTLIER_DEVIATIONS = 3.0
 ROBUST = 1.4826
 _FINE = np.linspace(0.0, 1.0, 401)
 _STOPS = np.arange(0.0, 1.0001, 0.025)
 _BETWEEN = np.arange(-0.02, 0.021, 0.005)
 BEST = 12
-"""So many curves are tried with more stops."""
+"""The number of curves that are tried with more stops."""
 _WORSENING = (0.0, 0.3, 1.0)
-"""After its best: not at all, or by this many times the improvement in a whole run."""
+"""The worsening of a curve after its best: none, or this many times the improvement in a whole
+run."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class _Curves:
 
 
 def flat_share(values: Floats, at: Floats, least_improvement: float) -> float:
-    """The share of the time at the end, 0 to 1, that certainly brought no improvement.
+    """Return the share of the time at the end, 0 to 1, that certainly brought no improvement.
 
     Args:
         values: higher is better.
@@ -74,7 +76,9 @@ def flat_share(values: Floats, at: Floats, least_improvement: float) -> float:
 
 
 def _lower_bound(errors: Floats, flats: Floats, count: float) -> float:
-    """The longest plateau of which all shorter ones fit much worse than it or a longer one."""
+    """Return the longest plateau of which all shorter ones fit much worse than it or a longer
+    one.
+    """
     order = np.argsort(flats)
     errors, flats = errors[order], flats[order]
     shorter = np.minimum.accumulate(errors)
@@ -89,7 +93,7 @@ def _lower_bound(errors: Floats, flats: Floats, count: float) -> float:
 
 
 def _without_outliers(values: Floats) -> Floats:
-    """Values far from the median of their neighbours are moved to it (Hampel's filter)."""
+    """Move values far from the median of their neighbours to it (Hampel's filter)."""
     half = min(5, max((len(values) - 1) // 4, 1))
     padded = np.pad(values, half, mode="reflect" if len(values) > half else "edge")
     near = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
@@ -100,7 +104,7 @@ def _without_outliers(values: Floats) -> Floats:
 
 
 def _binned(values: Floats, at: Floats) -> tuple[Floats, Floats]:
-    """Means of equally many neighbouring values."""
+    """Return the means of equally many neighbouring values, and of their times."""
     if len(values) <= MOST_BINS:
         return values, at
     edges = np.linspace(0, len(values), MOST_BINS + 1).astype(int)[:-1]
@@ -109,7 +113,9 @@ def _binned(values: Floats, at: Floats) -> tuple[Floats, Floats]:
 
 
 def _errors(curves: _Curves, values: Floats, at: Floats) -> Floats:
-    """The mean squared error of each curve, moved and scaled as fits best; it must improve."""
+    """Return the mean squared error of each curve, moved and scaled as fits best; it must
+    improve.
+    """
     table = _at(curves, at)
     table -= table.mean(axis=1, keepdims=True)
     wanted = values - values.mean()
@@ -122,7 +128,7 @@ def _errors(curves: _Curves, values: Floats, at: Floats) -> Floats:
 
 
 def _at(curves: _Curves, at: Floats) -> Floats:
-    """Each curve at these times."""
+    """Return each curve at these times."""
     table = np.empty((len(curves.stop), len(at)))
     for number, shape in enumerate(curves.shapes):
         mine = curves.shape == number
@@ -133,7 +139,7 @@ def _at(curves: _Curves, at: Floats) -> Floats:
 
 
 def _between_stops(curves: _Curves, errors: Floats) -> _Curves:
-    """The curves that fit best, with stops between those of the others.
+    """Return the curves that fit best, with stops between those of the others.
 
     A plateau that begins between two stops fits neither well, and what both leave looks as if the
     values weren't independent.
@@ -156,13 +162,14 @@ def _joined(curves: _Curves, more: _Curves) -> _Curves:
 
 @lru_cache(maxsize=8)
 def _common_flat_shares(least_improvement: float) -> Floats:
-    """Those of `_curves`, which are the same for each metric."""
+    """Return those of `_curves`, which are the same for each metric."""
     return _flat_shares(_curves(), least_improvement)
 
 
 def _flat_shares(curves: _Curves, least_improvement: float) -> Floats:
-    """How long before the end each curve was first as good as ever, but for the least share of its
-    improvement after the start."""
+    """Return how long before the end each curve was first as good as ever, but for the least share
+    of its improvement after the start.
+    """
     table = _at(curves, _FINE)
     best = table.max(axis=1)
     start = np.searchsorted(_FINE, SETTLED_SHARE)
@@ -173,7 +180,7 @@ def _flat_shares(curves: _Curves, least_improvement: float) -> Floats:
 
 
 def _independent(values: Floats, at: Floats, curves: _Curves, best: int) -> float:
-    """The number of independent values: fewer if neighbours err in the same direction."""
+    """Return the number of independent values: fewer if neighbours err in the same direction."""
     one = _Curves(
         curves.shapes,
         curves.shape[best : best + 1],
@@ -207,7 +214,9 @@ def _curves() -> _Curves:
 
 
 def _shapes() -> list[Floats]:
-    """From 0 to 1: straight, powers of the time, exponential approaches, power laws, late rises."""
+    """Return shapes from 0 to 1: straight, powers of the time, exponential approaches, power laws,
+    late rises.
+    """
     grown = [_FINE]
     grown += [_FINE**power for power in (0.5, 2.0)]
     grown += [1 - np.exp(-rate * _FINE) for rate in (1.0, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 25.0)]

@@ -1,5 +1,6 @@
-"""What the run's own processes do on a node. The machine's figures stand in only where nothing
-else is known, or where the run has the machine alone."""
+"""The activity of the run's own processes on a node. The machine's figures stand in only where
+nothing else is known, or where the run has the machine alone.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +36,14 @@ no more than that used by others, a run has its machine alone (ours)."""
 
 
 def are_cores_own(node: NodeFrame) -> bool:
-    """`own_cores` are the run's or its container's, not the machine's."""
+    """Return whether `own_cores` are the run's or its container's, not the machine's."""
     return any(node.series(name) is not None for name in CPU)
 
 
 def others_cores(node: NodeFrame, resolution_seconds: float) -> float | None:
-    """The cores that others on the machine keep busy, at the 95th percentile; None: unknown."""
+    """Return the cores that others on the machine keep busy, at the 95th percentile; None if
+    unknown.
+    """
     whole, own = _machine_cores(node), node.rate(CPU[0], resolution_seconds)
     if whole is None or own is None:
         return None
@@ -48,18 +51,24 @@ def others_cores(node: NodeFrame, resolution_seconds: float) -> float | None:
     return None if rest is None else max(rest, 0.0)
 
 
+def has_neighbours(node: NodeFrame, resolution_seconds: float) -> bool | None:
+    """Return whether others do work on the machine; None if unknown."""
+    others = others_cores(node, resolution_seconds)
+    most = max(OTHERS_CORES, OTHERS_SHARE * node.hardware.vcpus)
+    return None if others is None else others > most
+
+
 def has_machine_alone(node: NodeFrame, resolution_seconds: float) -> bool:
-    """It was given all cores and GPUs, and nobody else does work on the machine."""
+    """Return whether it was given all cores and GPUs, and nobody else does work on the machine."""
     hardware = node.hardware
     given_all = hardware.effective_cpus >= 0.99 * hardware.vcpus > 0
-    others = others_cores(node, resolution_seconds)
-    if others is None or not given_all or not all(gpu.allocated for gpu in hardware.gpus):
+    if not given_all or not all(gpu.allocated for gpu in hardware.gpus):
         return False
-    return others <= max(OTHERS_CORES, OTHERS_SHARE * hardware.vcpus)
+    return has_neighbours(node, resolution_seconds) is False
 
 
 def memory_bytes(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """The memory that the run needs: the machine's if it has it alone, else its processes'.
+    """Return the memory that the run needs: the machine's if it has it alone, else its processes'.
 
     The machine's includes what no process shows, like files in /dev/shm. That of the processes
     counts pages that they share once per process, so it is at most the machine's.
@@ -74,14 +83,16 @@ def memory_bytes(node: NodeFrame, resolution_seconds: float) -> pd.Series[float]
 
 
 def own_memory_bytes(node: NodeFrame) -> pd.Series[float] | None:
-    """Of the run's processes, else of its container."""
+    """Return the memory of the run's processes, else of its container."""
     return next((s for name in OWN_MEMORY if (s := node.series(name)) is not None), None)
 
 
 def bytes_per_second(
     node: NodeFrame, names: tuple[str, ...], resolution_seconds: float
 ) -> pd.Series[float] | None:
-    """The sum of the counters' rates where all that the node has are known; None: it has none."""
+    """Return the sum of the counters' rates where all that the node has are known; None if it has
+    none.
+    """
     rates = [node.rate(name, resolution_seconds) for name in _matching(node, names)]
     known = [each for each in rates if each is not None]
     return pd.concat(known, axis=1).dropna().sum(axis=1) if known else None

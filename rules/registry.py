@@ -9,24 +9,25 @@ from functools import cache
 
 from rules import catalogue, materiality
 from rules.category import Category
+from rules.declared import with_declared_sections
 from rules.parameter import Parameter
 from rules.rule import Rule
 
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Every rule by its id, in the order of their ids."""
+    """Return every rule by its id, in the order of their ids."""
     rules = {}
     for module_info in pkgutil.iter_modules(catalogue.__path__):
         module = importlib.import_module(f"{catalogue.__name__}.{module_info.name}")
         rule: Rule = module.RULE
         documented = replace(rule, documentation=(module.__doc__ or "").strip())
-        rules[rule.id] = materiality.with_floor(documented)
+        rules[rule.id] = with_declared_sections(materiality.with_floor(documented))
     return dict(sorted(rules.items()))
 
 
 def rules_by_category() -> dict[Category, list[Rule]]:
-    """Every category that has a rule, in the order of their positions."""
+    """Return every category that has a rule, in the order of their positions."""
     rules = all_rules().values()
     categories = {rule.category for rule in rules}
     ordered = sorted(categories, key=lambda category: (category.position, category.id))
@@ -34,7 +35,7 @@ def rules_by_category() -> dict[Category, list[Rule]]:
 
 
 def parameter_of(owner: str, name: str) -> Parameter:
-    """A parameter of a rule, or of all rules if the owner is `materiality.SHARED`.
+    """Return a parameter of a rule, or of all rules if the owner is `materiality.SHARED`.
 
     Raises KeyError.
     """
@@ -44,6 +45,6 @@ def parameter_of(owner: str, name: str) -> Parameter:
 
 
 def title_of(rule_id: str) -> str:
-    """The rule's title; for a rule that no longer exists, its id."""
+    """Return the rule's title; for a rule that no longer exists, its id."""
     rule = all_rules().get(rule_id)
     return rule.title if rule else rule_id

@@ -13,11 +13,19 @@ from rules.frame import NodeFrame
 from rules.global_steps import first_rank, processes_of
 from rules.intervals import merged
 from rules.rule import Window
-from rules.training_loop import began_of, phase_spans, seconds_of, training_columns
+from rules.training_loop import (
+    began_of,
+    events_of,
+    phase_spans,
+    seconds_of,
+    training_columns,
+)
 
 
 def restore_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
-    """When checkpoints were loaded: the phase `restore`, or the `seconds` before its event."""
+    """Return when checkpoints were loaded: the phase `restore`, or the `seconds` before its
+    event.
+    """
     timed = [
         Window(max(at - seconds, 0.0), at)
         for at, data in began_of(node, "restore")
@@ -33,25 +41,27 @@ class Replacement:
     last_seen_seconds: float
     """The last sign of the old one."""
     began_seconds: float
-    first_step_seconds: float
-    """Of the new one; without any, the end of the session."""
+    first_work_seconds: float
+    """A step or an evaluation of the new one; without any, the end of the session."""
     is_known: bool
-    """Its launcher says so; False: it loaded a checkpoint before its first step."""
+    """True if its launcher says so; False if it loaded a checkpoint before its first step."""
     is_within_session: bool
 
 
 def replacements(node: NodeFrame) -> list[Replacement]:
-    """A process replaces another one if its launcher says so, or if it loads a checkpoint before
-    its first step. Others are the next command of a script."""
+    """Return the processes that replace others: the launcher says so, or they load a checkpoint
+    before their first step. Others are the next command of a script.
+    """
     return node.once(_replacements)
 
 
 def process_restarts(node: NodeFrame) -> tuple[list[Window], list[Window]]:
-    """Of each process that replaced another one within a session: the time from the last sign of
-    the old one to the first of the new one, and from there to its first step."""
+    """Return for each process that replaced another one within a session: the time from the last
+    sign of the old one to the first of the new one, and from there to its first step or evaluation.
+    """
     found = replacements(node)
     waits = [Window(r.last_seen_seconds, r.began_seconds) for r in found if r.is_within_session]
-    begins = [Window(r.began_seconds, max(r.first_step_seconds, r.began_seconds)) for r in found]
+    begins = [Window(r.began_seconds, max(r.first_work_seconds, r.began_seconds)) for r in found]
     return list(merged(waits)), list(merged(begins))
 
 
@@ -65,23 +75,30 @@ def _found(node: NodeFrame) -> Iterator[Replacement]:
     if not later:
         return
     ends = _step_ends(node, rank)
-    starts = np.sort(training_columns(node, rank, "start_seconds")[0])
+    starts = np.sort([*training_columns(node, rank, "start_seconds")[0], *_evaluations(node)])
     for restart, _ in later:
         at = restart.at_seconds
         following = starts[starts > at]
-        first_step = float(following[0]) if len(following) else _session_end(node, at)
-        if not restart.is_known and not _restores(node, at, first_step):
+        first_work = float(following[0]) if len(following) else _session_end(node, at)
+        if not restart.is_known and not _restores(node, at, first_work):
             continue
         seen = max(float(ends[ends <= at].max(initial=0.0)), _last_event(node, rank, at))
-        yield Replacement(seen, at, first_step, restart.is_known, _same_session(node, seen, at))
+        yield Replacement(seen, at, first_work, restart.is_known, _same_session(node, seen, at))
 
 
 def _restores(node: NodeFrame, since: float, until: float) -> bool:
     return any(since <= at <= until for at, _ in began_of(node, "restore"))
 
 
+def _evaluations(node: NodeFrame) -> list[float]:
+    begun = events_of(node, "phase_begin")
+    return [at for at, data in begun if data.get("phase") == "evaluate"]
+
+
 def _last_event(node: NodeFrame, rank: int | None, before: float) -> float:
-    """Of the rank: what the machine itself reports continues without it."""
+    """Return the time of the rank's last event: what the machine itself reports continues without
+    it.
+    """
     seen = [
         at
         for events in node.events_by_kind.values()

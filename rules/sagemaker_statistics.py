@@ -58,16 +58,16 @@ class Box:
 
 
 def percentile_table(frame: RunFrame) -> pd.DataFrame:
-    """OverallSystemUsage: `node`, `metric` and `STATISTICS`, a row for each that is known.
+    """Return OverallSystemUsage's `node`, `metric` and `STATISTICS`, a row for each that is known.
 
-    Percentages of all cores, of all allocated GPUs, of the memory; network in bytes a second,
-    both directions. Negative values count as 0; two decimals.
+    They are percentages of all cores, of all allocated GPUs, of the memory; network in bytes a
+    second, both directions. Negative values count as 0; two decimals.
     """
     return pd.DataFrame(percentile_rows(frame), columns=["node", "metric", *STATISTICS])
 
 
 def percentile_rows(frame: RunFrame) -> list[tuple[Any, ...]]:
-    """The rows of `percentile_table`."""
+    """Return the rows of `percentile_table`."""
     return [
         (node.key, metric, *statistics(values))
         for node in frame.nodes.values()
@@ -77,13 +77,15 @@ def percentile_rows(frame: RunFrame) -> list[tuple[Any, ...]]:
 
 
 def statistics(values: Floats) -> tuple[float, ...]:
-    """`STATISTICS` of at least one known value."""
+    """Return `STATISTICS` of at least one known value."""
     percentiles = np.percentile(np.clip(values, 0.0, None), [100, 99, 95, 90, 50, 0])
     return tuple(float(value) for value in np.round(percentiles, 2))
 
 
 def system_metric(node: NodeFrame, metric: str, resolution_seconds: float) -> Floats:
-    """The known values of one of `SYSTEM_METRICS`, one per tick; empty if it wasn't measured."""
+    """Return the known values of one of `SYSTEM_METRICS`, one per tick; empty if it wasn't
+    measured.
+    """
     if metric == "Network":
         series = _network(node, resolution_seconds)
     elif metric == "GPU":
@@ -100,7 +102,7 @@ def system_metric(node: NodeFrame, metric: str, resolution_seconds: float) -> Fl
 
 
 def gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
-    """Used memory of the allocated GPUs in percent, one column per known GPU."""
+    """Return the used memory of the allocated GPUs in percent, one column per known GPU."""
     return node.once(_gpu_memory_table)
 
 
@@ -116,7 +118,7 @@ def _gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
 
 
 def step_statistics(durations_seconds: Floats, stddev: float = 3.0) -> StepStatistics:
-    """StepOutlier's table of at least one step, the first one and all others alike."""
+    """Return StepOutlier's table of at least one step, the first one and all others alike."""
     mean, deviation = float(np.mean(durations_seconds)), float(np.std(durations_seconds))
     # By rounding, the mean of equal durations may be slightly below them.
     threshold = max(mean + stddev * deviation, float(np.min(durations_seconds)))
@@ -136,7 +138,7 @@ def step_statistics(durations_seconds: Floats, stddev: float = 3.0) -> StepStati
 
 
 def step_histogram(durations_seconds: Floats, stddev: float = 3.0) -> tuple[Floats, Floats]:
-    """The shares and the 101 edges of 100 bins, over the steps that aren't outliers.
+    """Return the shares and the 101 edges of 100 bins, over the steps that aren't outliers.
 
     Durations are whole microseconds, so that the range has room for 100 bins.
     """
@@ -147,13 +149,13 @@ def step_histogram(durations_seconds: Floats, stddev: float = 3.0) -> tuple[Floa
 
 
 def workload_histogram(busy_pct: Floats) -> NDArray[np.int64]:
-    """LoadBalancing's 49 counts of utilisation; samples above 98 % are in none of them."""
+    """Return LoadBalancing's 49 counts of utilisation; samples above 98 % are in none of them."""
     counts: NDArray[np.int64] = np.histogram(busy_pct, bins=WORKLOAD_EDGES)[0]
     return counts
 
 
 def distance(first: NDArray[Any], second: NDArray[Any]) -> float | None:
-    """The root of the Jensen-Shannon divergence of two histograms, 0 to 0.833.
+    """Return the root of the Jensen-Shannon divergence of two histograms, 0 to 0.833.
 
     None if one of them is empty.
     """
@@ -166,7 +168,7 @@ def distance(first: NDArray[Any], second: NDArray[Any]) -> float | None:
 
 
 def workload_distances(node: NodeFrame) -> dict[tuple[int, int], float]:
-    """The distance between each two of the node's GPUs, where both have a histogram."""
+    """Return the distance between each two of the node's GPUs, where both have a histogram."""
     table = gpu_table(node)
     counts = {int(str(n)): workload_histogram(table[n].dropna().to_numpy()) for n in table}
     pairs = [(a, b) for a in counts for b in counts if a < b]
@@ -175,7 +177,7 @@ def workload_distances(node: NodeFrame) -> dict[tuple[int, int], float]:
 
 
 def box(values: Floats) -> Box:
-    """The box plot of at least one known value."""
+    """Return the box plot of at least one known value."""
     p25, p50, p75, p95 = (float(value) for value in np.percentile(values, [25, 50, 75, 95]))
     reach = 1.5 * (p75 - p25)
     lower, upper = max(p25 - reach, float(np.min(values))), min(p75 + reach, float(np.max(values)))
@@ -183,8 +185,8 @@ def box(values: Floats) -> Box:
 
 
 def step_durations(frame: RunFrame, phases: Iterable[str] = ("train",)) -> dict[str, Floats]:
-    """`node/rank` -> the durations in s of its steps in the order of time; summarised ones repeat
-    their mean.
+    """Return `node/rank` -> the durations in s of its steps in the order of time; summarised ones
+    repeat their mean.
     """
     steps = frame.steps
     steps = steps[steps["phase"].isin(list(phases)) & (steps["duration_seconds"] > 0)]
@@ -197,10 +199,10 @@ def step_durations(frame: RunFrame, phases: Iterable[str] = ("train",)) -> dict[
 
 
 def framework_seconds(frame: RunFrame) -> dict[str, float]:
-    """OverallFrameworkMetrics: seconds in training and evaluation steps and between steps.
+    """Return OverallFrameworkMetrics' seconds in training and evaluation steps and between steps.
 
-    Of each rank from its first to its last step; `others` is what no step covers. The mean over
-    the ranks; empty without steps.
+    They are those of each rank from its first to its last step; `others` is what no step covers.
+    The mean over the ranks; empty without steps.
     """
     whole, seconds, ranks = 0.0, defaultdict[str, float](float), 0
     for node in frame.nodes.values():
@@ -221,7 +223,7 @@ def framework_seconds(frame: RunFrame) -> dict[str, float]:
 
 
 def job_seconds(frame: RunFrame) -> dict[str, float]:
-    """The report's summary: `initialisation`, `loop`, `finalisation`; empty without steps.
+    """Return the report's summary: `initialisation`, `loop`, `finalisation`; empty without steps.
 
     The last step may end after the last sample: finalisation is 0 then and not negative.
     """
@@ -249,7 +251,7 @@ def _network(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | N
 
 
 def _mean_of_all(table: pd.DataFrame, count: int) -> pd.Series[float] | None:
-    """The mean over the columns at the ticks at which all of `count` are known."""
+    """Return the mean over the columns at the ticks at which all of `count` are known."""
     if not count or len(table.columns) < count:
         return None
     return table.mean(axis=1, skipna=False).dropna()

@@ -1,4 +1,4 @@
-"""How much longer a training's steps took than at the training's own best pace.
+"""Measures how much longer a training's steps took than at the training's own best pace.
 
 It stands beside the ledger: the time is part of labels there (mostly `effective`), and says how
 much of them a steady pace would have saved. Waits for data have a label of their own and aren't
@@ -31,7 +31,7 @@ class Block:
 
     steps: int
     seconds: float
-    """Of all of them, without waits for data."""
+    """The time of all of them, without waits for data."""
 
     @property
     def pace(self) -> float:
@@ -39,7 +39,7 @@ class Block:
 
 
 def blocks_of(frame: RunFrame, lost: Mapping[str, Sequence[Window]]) -> list[Block]:
-    """The run's blocks, one node at a time: nodes make the same steps together."""
+    """Return the run's blocks, one node at a time: nodes make the same steps together."""
     found: list[Block] = []
     until = float("-inf")
     for node in sorted(frame.nodes.values(), key=_first_start):
@@ -52,7 +52,9 @@ def blocks_of(frame: RunFrame, lost: Mapping[str, Sequence[Window]]) -> list[Blo
 
 
 def slowdown_share(blocks: Sequence[Block]) -> float | None:
-    """Of the time of all steps, the share above the best pace; None: too few steps to tell."""
+    """Return the share of the time of all steps that is above the best pace; None if there are too
+    few steps to tell.
+    """
     if len(blocks) < FEWEST_BLOCKS:
         return None
     best = _best(blocks)

@@ -20,7 +20,9 @@ class Stage:
 
 
 def stages_of(node: NodeFrame, end_seconds: float) -> list[Stage]:
-    """In the order of their begins; a stage whose end isn't known lasts to `end_seconds`."""
+    """Return the stages in the order of their begins; a stage whose end isn't known lasts to
+    `end_seconds`.
+    """
     begins = {
         data.get("number"): (str(data.get("name") or ""), at - _seconds(data, "seconds"))
         for at, data in events_of(node, "stage_begin")
@@ -35,13 +37,15 @@ def stages_of(node: NodeFrame, end_seconds: float) -> list[Stage]:
 
 
 def start_up(node: NodeFrame, work_seconds: float, from_seconds: float = 0.0) -> list[Window]:
-    """The time before work began, without the stages that ran before: they are no start-up."""
+    """Return the time before work began, without the stages that ran before: they are no
+    start-up.
+    """
     whole = [Window(min(from_seconds, work_seconds), work_seconds)]
     return without(whole, other_stages(node, work_seconds, work_seconds))
 
 
 def other_stages(node: NodeFrame, work_seconds: float, end_seconds: float) -> list[Window]:
-    """The time of all stages but that in which work began."""
+    """Return the time of all stages but that in which work began."""
     windows = [stage.window for stage in stages_of(node, end_seconds)]
     other = [w for w in windows if not w.start_seconds <= work_seconds < w.end_seconds]
     return list(merged(w for w in other if w.end_seconds > w.start_seconds))

@@ -9,14 +9,16 @@ from rules.checkpoints import checkpoint_stalls
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid, unseen_seconds
 from rules.intervals import merged
+from rules.lost_steps import run_steps
 from rules.training_loop import phase_spans
 
 
 def wasted_wait_seconds(frame: RunFrame) -> float | None:
-    """The time for which the loops wait and their used GPUs idle, as seconds of the whole run.
+    """Return the time for which the loops wait and their used GPUs idle, as seconds of the whole
+    run.
 
-    An unused GPU would idle anyway. On a node without GPUs every wait counts. None: of a node with
-    steps there are no samples.
+    Waits in steps that were done again are lost work, and an unused GPU would idle anyway. On a
+    node without GPUs every wait counts. None if there are no samples of a node with steps.
     """
     return frame.once(_wasted_wait_seconds)
 
@@ -30,15 +32,15 @@ def _wasted_wait_seconds(frame: RunFrame) -> float | None:
 
 
 def _wasted(node: NodeFrame, frame: RunFrame) -> float:
-    """The mean over the node's GPUs."""
+    """Return the mean over the node's GPUs."""
     width = frame.resolution_seconds
     ticks = node.judged.index.to_numpy(dtype=float)
     grid = Grid(np.unique(np.round(ticks / width).astype(np.int64)), width)
     waits, gpus = data_waits(node, grid), node.allocated_gpus()
+    taken = _not_waiting(node, frame, grid)
     if not gpus:
-        return float(waits.sum())
+        return float(np.minimum(waits, np.clip(width - taken, 0.0, None)).sum())
     unused = {n for n in gpus if node.gpu_busy_pct(n) is not None} - set(node.used_gpus)
-    taken = _not_in_steps(node, frame, grid)
     stalled = 0.0
     for number in set(gpus) - unused:
         idle = idle_share(gpu_shares(node, number, grid)[0]) * width
@@ -47,22 +49,25 @@ def _wasted(node: NodeFrame, frame: RunFrame) -> float:
     return stalled / len(gpus)
 
 
-def _not_in_steps(node: NodeFrame, frame: RunFrame, grid: Grid) -> Floats:
-    """Seconds of each cell in which the loop doesn't wait for data, although the GPU may idle."""
+def _not_waiting(node: NodeFrame, frame: RunFrame, grid: Grid) -> Floats:
+    """Return the seconds of each cell that no wait for data explains, although the GPU may idle."""
     saved = checkpoint_stalls(node, frame)
     pauses = [*(saved[0] if saved else []), *phase_spans(node, "evaluate", frame.duration_seconds)]
+    pauses += run_steps(frame).lost().get(node.key, [])
     return unseen_seconds(node, grid) + grid.covered(list(merged(pauses)))
 
 
 def idle_share(busy: Floats) -> Floats:
-    """The share of each cell in which the GPU may have waited: all of it where that's unknown."""
+    """Return the share of each cell in which the GPU may have waited: all of it where that's
+    unknown.
+    """
     return 1.0 - np.nan_to_num(busy)
 
 
 def gpu_shares(node: NodeFrame, number: int, grid: Grid) -> tuple[Floats, Floats]:
-    """The share of each cell in which the GPU was busy, and the share of its most active unit:
-    multiprocessors, tensor cores or memory; NaN: unknown. Memory at full speed leaves many of the
-    multiprocessors waiting, and the GPU is not half empty.
+    """Return the share of each cell in which the GPU was busy, and the share of its most active
+    unit: multiprocessors, tensor cores or memory; NaN: unknown. Memory at full speed leaves many of
+    the multiprocessors waiting, and the GPU is not half empty.
 
     A GPU whose utilisation can't be read is as busy as its multiprocessors were active.
     """
@@ -75,7 +80,8 @@ def gpu_shares(node: NodeFrame, number: int, grid: Grid) -> tuple[Floats, Floats
 
 
 def stalled_seconds(waits: Floats, idle: Floats, grid: Grid) -> Floats:
-    """The waits, as far as the GPU idles within the same `BLOCK_SECONDS`; seconds of each cell.
+    """Return the waits, as far as the GPU idles within the same `BLOCK_SECONDS`; seconds of each
+    cell.
 
     They are where the GPU idles, so that the rest of each cell is its work and other idle time.
     """
@@ -88,8 +94,9 @@ def stalled_seconds(waits: Floats, idle: Floats, grid: Grid) -> Floats:
 
 
 def data_waits(node: NodeFrame, grid: Grid) -> Floats:
-    """The mean over the ranks. A single step waits at its beginning, summarised steps
-    throughout."""
+    """Return the mean wait over the ranks. A single step waits at its beginning, summarised steps
+    throughout.
+    """
     ranks = max(len(pd.unique(node.step_ranks)), 1)
     return grid.spread(*_waiting(node)) / ranks
 

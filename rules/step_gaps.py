@@ -8,7 +8,8 @@ import pandas as pd
 from rules.activity import used_gpu_pct
 from rules.checkpoints import checkpoint_spans
 from rules.frame import GPU_IN_USE_PCT, Flags, NodeFrame, RunFrame
-from rules.intervals import without
+from rules.grid import GAP_SECONDS
+from rules.intervals import intervals_where, without
 from rules.restarts import process_restarts, restore_spans
 from rules.rule import Window
 from rules.training_loop import phase_spans, weighted_median
@@ -17,10 +18,11 @@ from rules.training_loop import phase_spans, weighted_median
 def step_gaps(
     node: NodeFrame, at_least_seconds: float, at_least_steps: float
 ) -> tuple[list[Window], float] | None:
-    """The gaps between the steps of the node's first rank, and its median training step in s.
+    """Return the gaps between the steps of the node's first rank, and its median training step in
+    s.
 
     Steps of any phase count as work. A gap lasts at least `at_least_seconds` and at least
-    `at_least_steps` median steps. None: fewer than three steps.
+    `at_least_steps` median steps. None if there are fewer than three steps.
     """
     chosen = node.once(_is_of_first_rank)
     columns = (node.step_column(n) for n in ("start_seconds", "duration_seconds", "count"))
@@ -43,7 +45,10 @@ def step_gaps(
 def unexplained_gaps(
     node: NodeFrame, frame: RunFrame, gap_seconds: float, median_steps: float
 ) -> list[Window] | None:
-    """The step gaps with idle GPUs that no evaluation, checkpoint or restart accounts for."""
+    """Return the step gaps with idle GPUs that no evaluation, checkpoint or restart accounts for.
+
+    Time from which nothing has arrived is none: its steps may be missing, too.
+    """
     times = frame.duration_seconds, frame.resolution_seconds
     return node.once(_unexplained_gaps, *times, gap_seconds, median_steps)
 
@@ -57,7 +62,7 @@ def _unexplained_gaps(
     gaps, median = measured
     waits, begins = process_restarts(node)
     known = [*phase_spans(node, "evaluate", end), *checkpoint_spans(node, end)]
-    recorded = [*known, *restore_spans(node, end), *waits, *begins]
+    recorded = [*known, *restore_spans(node, end), *waits, *begins, *_unseen(node, resolution)]
     rest = without(gaps, recorded)
     least = max(gap_seconds, median_steps * median) - 1e-9
     long = [w for w in rest if w.end_seconds - w.start_seconds >= least]
@@ -65,14 +70,22 @@ def _unexplained_gaps(
     return long if gpu is None else _idle(long, gpu, resolution)
 
 
+def _unseen(node: NodeFrame, resolution: float) -> list[Window]:
+    """Return the stretches without any sample; none if the node has no samples at all."""
+    seen = node.is_seen
+    return intervals_where(seen == 0, resolution, GAP_SECONDS) if seen.any() else []
+
+
 def _is_of_first_rank(node: NodeFrame) -> Flags:
-    """For each step, whether it took time and is of the lowest rank with such steps."""
+    """Return for each step whether it took time and is of the lowest rank with such steps."""
     timed, ranks = node.is_timed, node.step_ranks
     return timed & (ranks == ranks[timed].min()) if timed.any() else timed
 
 
 def _idle(gaps: list[Window], gpu: pd.Series[float], resolution_seconds: float) -> list[Window]:
-    """The gaps in which the GPUs idle. A gap in which no sample lies is like most of the others."""
+    """Return the gaps in which the GPUs idle. A gap in which no sample lies is like most of the
+    others.
+    """
     found = [_idles(gap, gpu, resolution_seconds) for gap in gaps]
     known = [idles for idles in found if idles is not None]
     usual = 2 * sum(known) > len(known)
@@ -81,7 +94,9 @@ def _idle(gaps: list[Window], gpu: pd.Series[float], resolution_seconds: float) 
 
 
 def _idles(gap: Window, gpu: pd.Series[float], resolution_seconds: float) -> bool | None:
-    """By the samples entirely within the gap; None if there are none."""
+    """Return whether the GPU idles, by the samples entirely within the gap; None if there are
+    none.
+    """
     times = gpu.index.to_numpy(dtype=float)
     ends = gap.start_seconds, gap.end_seconds - resolution_seconds
     inside = gpu.to_numpy(dtype=float)[slice(*np.searchsorted(times, np.add(ends, [0, 1e-9])))]

@@ -31,13 +31,13 @@ class StepRange:
 
     began_us: int
     ended_us: int
-    """On one clock for all ranges that are compared."""
+    """The end, on one clock for all ranges that are compared."""
     first: int
     last: int
-    """Their numbers, both included."""
+    """The last step's number; `first` and `last` are both included."""
     begins: str
-    """RESUMED: after a restart. CONTINUED: higher numbers in the same process. NEW: a count that
-    begins again."""
+    """The kind of start. RESUMED: after a restart. CONTINUED: higher numbers in the same process.
+    NEW: a count that begins again."""
     is_counted: bool = False
     """Nobody told a number, so its steps are counted from 1."""
 
@@ -53,11 +53,11 @@ class Kept:
     last: int
     """Higher numbers were done again; below the range's first: all of them."""
     is_known: bool = True
-    """False: the number at which it resumed is unknown, so nothing is known to be lost."""
+    """False if the number at which it resumed is unknown, so nothing is known to be lost."""
 
 
 def kept(ranges: Sequence[StepRange]) -> list[Kept]:
-    """For each range, the steps that count, in the order given.
+    """Return for each range the steps that count, in the order given.
 
     A counted range that begins after another one has ended is of no use: after a restart nobody
     knows where it resumed.
@@ -81,7 +81,9 @@ def _until(
     firsts: Integers,
     new: Integers,
 ) -> int:
-    """Up to the lowest number that came again, before the next count that begins again."""
+    """Return the last number that counts: up to the lowest one that came again, before the next
+    count that begins again.
+    """
     following = np.searchsorted(new, each.began_us, side="right")
     until_us = int(new[following]) if following < len(new) else _NEVER
     low, high = np.searchsorted(began, [each.ended_us, until_us])
@@ -90,8 +92,9 @@ def _until(
 
 
 def distinct(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
-    """How many different steps count: two nodes that make the same step make one, a script that
-    counts again from 1 makes others."""
+    """Return how many different steps count: two nodes that make the same step make one, a script
+    that counts again from 1 makes others.
+    """
     total, span, ended = 0, list[tuple[int, int]](), _NEVER
     for each, k in sorted(zip(ranges, counted, strict=True), key=lambda pair: pair[0].began_us):
         if each.begins == NEW:
@@ -103,8 +106,9 @@ def distinct(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
 
 
 def lost_count(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
-    """How many steps were lost: one that nodes made together counts once, one that was lost in two
-    attempts counts twice."""
+    """Return how many steps were lost: one that nodes made together counts once, one that was lost
+    in two attempts counts twice.
+    """
     total, together, reached = 0, list[tuple[int, int]](), 0
     for each, k in sorted(zip(ranges, counted, strict=True), key=lambda pair: pair[0].began_us):
         if each.began_us >= reached:
@@ -115,8 +119,9 @@ def lost_count(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
 
 
 def _union(spans: Iterable[tuple[int, int]]) -> int:
-    """How many numbers the spans cover, both ends included; one that ends before it begins has
-    none."""
+    """Return how many numbers the spans cover, both ends included; one that ends before it begins
+    has none.
+    """
     total, reached = 0, None
     for first, last in sorted(span for span in spans if span[1] >= span[0]):
         begin = first if reached is None else max(first, reached + 1)

@@ -1,4 +1,4 @@
-"""Whether a node stands still: its GPUs idle or spin, and its processes rest or poll."""
+"""Decides whether a node stands still: its GPUs idle or spin, and its processes rest or poll."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 from rules.activity import own_cores
 from rules.evidence import after
 from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
-from rules.idle import BACKGROUND_SHARE, has_gpus, mostly
+from rules.idle import BACKGROUND_SHARE, REST_CORES, has_gpus, mostly, ranks
 from rules.processes import (
     MACHINE_TRAFFIC,
     NETWORK,
@@ -20,19 +20,21 @@ from rules.processes import (
     own_memory_bytes,
 )
 from rules.rule import Window
+from rules.starvation import wanted_cores
 
 SPIN_BUSY_PCT = 95.0
 SPIN_POWER_SHARE, SPIN_POWER_SHARE_WITHOUT_STEPS = 0.30, 0.15
-"""Of the way from idle power to that at work. A collective operation that waits draws 15 to 25 %;
-decoding, the lightest real work that keeps a GPU busy, 35 % and more (ours, of A100 and H100)."""
+"""The share of the way from idle power to that at work. A collective operation that waits draws 15
+to 25 %; decoding, the lightest real work that keeps a GPU busy, 35 % and more (ours, of A100 and
+H100)."""
 SPIN_MEMORY_PCT, SPIN_SM_PCT = 10.0, 50.0
 """A GPU that spins reads next to no memory and has its kernels on a few SMs."""
 LEAST_POWER_SPAN_WATTS = 50.0
-REST_CORES, POLLING_CORES, OTHER_CORES = 0.1, 1.0, 0.5
-"""Cores of a process that rests and of one that waits in a loop, per rank; and of the threads
-beside them that watch, log and keep connections alive, per node (ours)."""
+POLLING_CORES, OTHER_CORES = 1.0, 0.5
+"""Cores of a process that waits in a loop, per rank; and of the threads beside it that watch, log
+and keep connections alive, per node (ours)."""
 FEWER_CORES_SHARE = 0.5
-"""Without GPUs, polling is told from work by using at most this share of the cores at work."""
+"""The share of the cores at work that polling uses at most without GPUs; more is work."""
 OWN_BYTES_PER_SECOND, MACHINE_BYTES_PER_SECOND = 1e5, 2e7
 """More is work. A log, a heartbeat or a progress bar is below the first; what a machine's system
 and its neighbours do, mostly below the second (ours)."""
@@ -44,11 +46,11 @@ per rank (ours)."""
 STEADY_BYTES, STEADY_SHARE, STEADY_SECONDS = 32 * 2**20, 0.003, 30.0
 """Memory that is allocated and freed for work moves by more, from one half minute to another."""
 KNOWN_SHARE = 0.8
-"""Of a window, for evidence to count as known in it."""
+"""The share of a window that must be known for evidence to count as known in it."""
 
 
 def is_known(node: NodeFrame, frame: RunFrame) -> bool:
-    """Whether it can be seen that the node's GPUs or, without any, its cores stand still."""
+    """Return whether it can be seen that the node's GPUs or, without any, its cores stand still."""
     gpus = node.allocated_gpus()
     if gpus:
         return all(node.gpu_busy_pct(number) is not None for number in gpus)
@@ -56,39 +58,40 @@ def is_known(node: NodeFrame, frame: RunFrame) -> bool:
 
 
 def stillness(node: NodeFrame, frame: RunFrame, at_work: pd.Series[bool]) -> pd.DataFrame:
-    """Flags at the ticks at which all of the evidence about the GPUs and cores of a known node is
+    """Return flags at the ticks at which all of the evidence about a known node's GPUs and cores is
     there: `still`: nothing but idling, spinning and polling; `spins`: a GPU does; `polls`: a core.
+    `may_be_still` and `may_spin` are these where a busy GPU may spin: nothing shows its work.
 
     Args:
         at_work: at the node's ticks, whether the run made progress then.
     """
     step = frame.resolution_seconds
-    gpus, busy = _gpus(node, at_work, step), own_cores(node, step)
+    gpus, busy = _gpus(node, at_work, step), wanted_cores(node, step)
     if gpus is None:
-        gpus = pd.DataFrame({"still": True, "spins": False}, index=node.judged.index)
+        none = {"still": True, "spins": False, "may_be_still": True, "may_spin": False}
+        gpus = pd.DataFrame(none, index=node.judged.index)
     if busy is None:
         return gpus.assign(polls=False)
     limit, rest = _most_cores(node, busy, at_work, has_gpus(frame)), _rest_cores(node)
     cores = pd.DataFrame({"rests": mostly(busy <= limit), "polls": mostly(busy > rest)})
     both = gpus.join(cores, how="inner").astype(bool)
-    both["still"] &= both.pop("rests")
+    rests = both.pop("rests")
+    both["still"] &= rests
+    both["may_be_still"] &= rests
     return both
 
 
-def ranks(node: NodeFrame) -> int:
-    """The training processes of the node: as reported, else one a GPU."""
-    return max(node.training_ranks, len(node.allocated_gpus()), 1)
-
-
 def moving(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.Series[bool]]:
-    """What shows that the node does something in a window after all: flags at known ticks."""
+    """Return what shows that the node does something in a window after all: flags at known
+    ticks.
+    """
     found = [_traffic_moves(node, frame, window), _network_moves(node, frame, window)]
     found += [_is_suspended(node, window), *_polling_moves(node, frame, window)]
     return [flags for flags in found if flags is not None]
 
 
 def unknown(node: NodeFrame, frame: RunFrame, window: Window) -> list[str]:
-    """The evidence about its own processes that the node lacks in a window, in words."""
+    """Return the evidence about its own processes that the node lacks in a window, in words."""
     step = frame.resolution_seconds
     cores = own_cores(node, step) if are_cores_own(node) else None
     evidence = {
@@ -102,14 +105,20 @@ def unknown(node: NodeFrame, frame: RunFrame, window: Window) -> list[str]:
 
 
 def _gpus(node: NodeFrame, at_work: pd.Series[bool], step_seconds: float) -> pd.DataFrame | None:
-    """Whether each allocated GPU idles or spins, and whether one spins; None: it has none."""
+    """Return whether each allocated GPU idles or spins, and whether one spins; None if it has
+    none.
+    """
     tables = [_gpu(node, number, at_work, step_seconds) for number in node.allocated_gpus()]
     known = [table for table in tables if table is not None]
     if not known:
         return None
-    still = pd.concat([table["still"] for table in known], axis=1).dropna().astype(bool)
-    spins = pd.concat([table["spins"] for table in known], axis=1).dropna().astype(bool)
-    return pd.DataFrame({"still": still.all(axis=1), "spins": spins.any(axis=1)})
+
+    def flags(name: str) -> pd.DataFrame:
+        return pd.concat([table[name] for table in known], axis=1).dropna().astype(bool)
+
+    in_all = {name: flags(name).all(axis=1) for name in ("still", "may_be_still")}
+    in_any = {name: flags(name).any(axis=1) for name in ("spins", "may_spin")}
+    return pd.DataFrame(in_all | in_any)
 
 
 def _gpu(
@@ -119,15 +128,31 @@ def _gpu(
     if busy is None:
         return None
     idles, spins = mostly(busy <= UNUSED_PCT), mostly(busy >= SPIN_BUSY_PCT)
+    may_spin = spins & _shows_nothing(node, number, busy.index)
     spins &= _does_little(node, number, at_work, step_seconds).reindex(busy.index, fill_value=False)
-    return pd.DataFrame({"still": idles | spins, "spins": spins})
+    may_spin |= spins
+    still = {"still": idles | spins, "may_be_still": idles | may_spin}
+    return pd.DataFrame(still | {"spins": spins, "may_spin": may_spin})
+
+
+def _shows_nothing(node: NodeFrame, number: int, ticks: pd.Index[float]) -> pd.Series[bool]:
+    """Flag the ticks at which neither power nor SM activity nor memory traffic tells a GPU's work
+    from a collective operation that waits: both keep it busy."""
+    names = "power_watts", "sm_active_pct", "memory_controller_busy_pct"
+    power, sm, memory = (node.series(f"gpu{number}.{name}") for name in names)
+    is_seen = pd.Series(False, index=ticks)
+    for series in (power, sm, None if memory is None else memory[memory > SPIN_MEMORY_PCT]):
+        if series is not None:
+            is_seen |= series.notna().reindex(ticks, fill_value=False)
+    return ~is_seen
 
 
 def _does_little(
     node: NodeFrame, number: int, at_work: pd.Series[bool], step_seconds: float
 ) -> pd.Series[bool]:
-    """By power, else by SM activity, which tells nothing without steps; never while it reads much
-    memory. Empty: not known."""
+    """Return whether the GPU does little, by power, else by SM activity, which tells nothing
+    without steps; never while it reads much memory. Empty if unknown.
+    """
     sm, memory = (
         node.series(f"gpu{number}.{n}_pct") for n in ("sm_active", "memory_controller_busy")
     )
@@ -165,7 +190,7 @@ def _rest_cores(node: NodeFrame) -> float:
 def _most_cores(
     node: NodeFrame, busy: pd.Series[float], at_work: pd.Series[bool], has_gpus: bool
 ) -> float:
-    """The most busy cores of a node that only waits."""
+    """Return the most busy cores of a node that only waits."""
     rest = _rest_cores(node)
     polling = POLLING_CORES * ranks(node) + OTHER_CORES + (0.0 if are_cores_own(node) else rest)
     if has_gpus:
@@ -178,7 +203,7 @@ def _most_cores(
 def _part(
     series: pd.Series[float] | None, window: Window, step_seconds: float
 ) -> pd.Series[float] | None:
-    """The ticks that lie entirely within the window; None: there are none."""
+    """Return the ticks that lie entirely within the window; None if there are none."""
     rest = after(series, window.start_seconds + step_seconds - 1e-6)
     rest = None if rest is None else rest[rest.index <= window.end_seconds - step_seconds + 1e-6]
     return rest if rest is not None and len(rest) else None
@@ -191,7 +216,7 @@ def _is_known(series: pd.Series[float] | None, window: Window, step_seconds: flo
 
 
 def _traffic_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Series[bool] | None:
-    """By its own processes' reads and writes, else by those of the machine."""
+    """Return when its own processes read and write, else those of the machine."""
     step = frame.resolution_seconds
     own = _part(bytes_per_second(node, OWN_TRAFFIC, step), window, step)
     if own is not None:
@@ -203,7 +228,7 @@ def _traffic_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Serie
 
 
 def _network_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Series[bool] | None:
-    """The machine's network, unless it may be somebody else's on the machine."""
+    """Return when the machine's network moves, unless it may be somebody else's on the machine."""
     step = frame.resolution_seconds
     knows_own = bytes_per_second(node, OWN_TRAFFIC, step) is not None
     if knows_own and not has_machine_alone(node, step):
@@ -215,7 +240,7 @@ def _network_moves(node: NodeFrame, frame: RunFrame, window: Window) -> pd.Serie
 
 
 def _is_suspended(node: NodeFrame, window: Window) -> pd.Series[bool] | None:
-    """More of its processes are than at any other time of the run."""
+    """Return when more of its processes are suspended than at any other time of the run."""
     count = node.series(SUSPENDED)
     within = _part(count, window, 0.0)
     return None if count is None or within is None else within > float(count.min())
@@ -227,9 +252,11 @@ def _polls_in(node: NodeFrame, cores: pd.Series[float], window: Window) -> bool:
 
 
 def _polling_moves(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.Series[bool]]:
-    """A core that polls stays at its level and allocates nothing."""
+    """Return signs that polling cores work: a core that polls stays at its level and allocates
+    nothing.
+    """
     step = frame.resolution_seconds
-    cores = _part(own_cores(node, step), window, step)
+    cores = _part(wanted_cores(node, step), window, step)
     if cores is None:
         return []
     level = _rolled(cores, FLAT_SECONDS, step, "mean")
@@ -251,7 +278,9 @@ def _memory_moves(memory: pd.Series[float], step_seconds: float) -> pd.Series[bo
 def _rolled(
     series: pd.Series[float], seconds: float, step_seconds: float, how: str
 ) -> pd.Series[float]:
-    """Over centred windows of so many seconds; of the known ticks within them at the ends."""
+    """Roll over centred windows of so many seconds; at the ends over the known ticks within
+    them.
+    """
     count = max(round(seconds / step_seconds), 1)
     rolling = series.rolling(count, center=True, min_periods=1)
     rolled: pd.Series[float] = getattr(rolling, how)()

@@ -43,23 +43,25 @@ KEPT = (
     "tree.read_bytes_total",
     "tree.requested_bytes_total",
     "tree.rss_bytes",
+    "tree.run_delay_seconds_total",
+    "tree.starved_seconds_total",
     "tree.suspended_count",
     "tree.written_bytes_total",
     "workers.processes",
 )
-"""What rules and labels read, beside what a rule `needs`."""
+"""The series that rules and labels read, beside what a rule `needs`."""
 _SINGLE_CORES = "cpu*.busy_pct"
-"""Not kept: a machine has hundreds, and only their mean is judged."""
+"""The series that aren't kept: a machine has hundreds, and only their mean is judged."""
 
 
 @cache
 def has_ticks(series: str) -> bool:
-    """Whether a frame of a long run has ticks of the series, beside its cells."""
+    """Return whether a frame of a long run has ticks of the series, beside its cells."""
     return bool(_pattern().fullmatch(series))
 
 
 def patterns() -> str:
-    """What says which series have ticks, as text; another release may have others."""
+    """Return what says which series have ticks, as text; another release may have others."""
     return _pattern().pattern
 
 

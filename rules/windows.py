@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from rules.activity import first_step_end_seconds
 from rules.evidence import after
 from rules.frame import NodeFrame, RunFrame
+from rules.intervals import merged
+from rules.restarts import process_restarts, restore_spans
 from rules.rule import Numbers, Values
 
 Floats = NDArray[np.float64]
@@ -37,7 +39,7 @@ class Windows:
         return len(self.starts)
 
     def median(self, name: str) -> float:
-        """Of a percentile over the windows; NaN: there are none."""
+        """Return the median of a percentile over the windows; NaN if there are none."""
         values = self.percentiles[name]
         if len(values) > 1:
             return float(np.median(values))
@@ -50,12 +52,12 @@ def window_percentiles(
     window_seconds: float,
     percents: Mapping[str, float],
 ) -> Windows:
-    """The windows after the first step, or the first use of a GPU, with these percentiles of each.
+    """Return the windows of `worked`, with these percentiles of each.
 
     The last window includes the remainder. Windows with less than half as many samples as the
     fullest one are left out.
     """
-    work = after(series, first_step_end_seconds(node))
+    work = worked(node, series)
     if work is None:
         none = np.zeros(0)
         return Windows(none, none, dict.fromkeys(percents, none))
@@ -75,8 +77,23 @@ def window_percentiles(
     return Windows(index[firsts], index[firsts + counts - 1], columns)
 
 
+def worked(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:
+    """Return the series after the first step, or the first use of a GPU, without the time in
+    which processes were started again.
+    """
+    work = after(series, first_step_end_seconds(node))
+    if work is None:
+        return None
+    waits, begins = process_restarts(node)
+    starts = [*waits, *begins, *restore_spans(node, np.inf)] if waits or begins else []
+    edges = [at for w in merged(starts) for at in (w.start_seconds, w.end_seconds)]
+    is_starting = np.searchsorted(edges, work.index.to_numpy(dtype=float), side="right") % 2 == 1
+    rest = work[~is_starting] if edges else work
+    return rest if len(rest) else None
+
+
 def gpu_windows(node: NodeFrame, number: int, window_seconds: float) -> Windows:
-    """The windows of a GPU's utilisation, with the percentiles `p95` and `p5`."""
+    """Return the windows of a GPU's utilisation, with the percentiles `p95` and `p5`."""
     return node.once(_gpu_windows, number, window_seconds)
 
 
@@ -86,8 +103,9 @@ def _gpu_windows(node: NodeFrame, number: int, window_seconds: float) -> Windows
 
 
 def start_up(frame: RunFrame) -> dict[str, float | None]:
-    """Whether a GPU has been in use, and whether the run may still be starting up: it is running
-    and has reported no step but first ones."""
+    """Return whether a GPU has been in use, and whether the run may still be starting up: it is
+    running and has reported no step but first ones.
+    """
     nodes = frame.nodes.values()
     return {
         "has_begun": float(frame.final or any(n.first_use_seconds is not None for n in nodes)),
@@ -96,7 +114,7 @@ def start_up(frame: RunFrame) -> dict[str, float | None]:
 
 
 def needed_seconds(values: Values, numbers: Numbers) -> float:
-    """`patience_seconds`, or in a short run `patience_share_pct` of it; never below 20 s.
+    """Return `patience_seconds`, or in a short run `patience_share_pct` of it; never below 20 s.
 
     A run that may be starting up isn't short: more of it is to come.
     """
@@ -107,7 +125,9 @@ def needed_seconds(values: Values, numbers: Numbers) -> float:
 
 
 def _percentile(ordered: Floats, firsts: Places, counts: Places, percent: float) -> Floats:
-    """The percentile of each window, whose sorted values start at `firsts`; like np.percentile."""
+    """Return the percentile of each window, whose sorted values start at `firsts`; like
+    np.percentile.
+    """
     at = (counts - 1) * (percent / 100)
     below = np.floor(at).astype(np.int64)
     low, high = ordered[firsts + below], ordered[firsts + np.minimum(below + 1, counts - 1)]

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 
 MOST_NAMES = 8
 
 
 def counted(count: float, noun: str, plural: str = "") -> str:
-    """`1 gap`, `3 gaps`."""
-    number = f"{count:.3g}" if count != round(count) else f"{count:.0f}"
+    """Write a count: `1 gap`, `3 gaps`."""
+    number = f"{count:.0f}" if count == round(count) else f"{count:.1f}"
     return f"{number} {noun if number == '1' else plural or noun + 's'}"
 
 
 def lasting(seconds: float) -> str:
-    """A length of time in whole seconds: `45 s`, and from a minute on as `two_units`."""
+    """Write a length of time in whole seconds: `45 s`, and from a minute on as `two_units`."""
     return f"{seconds:.0f} s" if round(seconds) < 60 else two_units(round(seconds))
 
 
+def lacking(seen: float, needed: float, of: str = "") -> str:
+    """Write `11 s of samples, 20 s needed`: rounded so that what is too little looks so as well.
+
+    Args:
+        of: what was seen, with its preposition.
+    """
+    return f"{lasting(math.floor(seen))}{f' {of}' if of else ''}, {_at_least(needed)} needed"
+
+
+def _at_least(seconds: float) -> str:
+    """Write a length of time like `lasting`, rounded up to the unit that is shown last."""
+    whole = math.ceil(seconds)
+    shown = 1 if whole < 3600 else 60 if whole < 86_400 else 3600
+    return lasting(math.ceil(whole / shown) * shown)
+
+
 def two_units(whole: int) -> str:
-    """Seconds, of a minute or more, in the two units that matter: `8 m 22 s`, `2 h 0 m`,
-    `3 d 4 h`. Pages and findings have them alike."""
+    """Write seconds, of a minute or more, in the two units that matter: `8 m 22 s`, `2 h 0 m`, `3 d
+    4 h`. Pages and findings have them alike.
+    """
     days, hours = divmod(whole // 3600, 24)
     minutes, rest = whole % 3600 // 60, whole % 60
     if days:
@@ -29,7 +47,7 @@ def two_units(whole: int) -> str:
 
 
 def some_gpus(part: float, whole: float) -> str:
-    """`the only GPU`, `1 of 4 GPUs`."""
+    """Write `the only GPU`, `1 of 4 GPUs`."""
     return "the only GPU" if round(whole) == 1 else f"{part:.0f} of {whole:.0f} GPUs"
 
 
@@ -38,14 +56,14 @@ def was(count: float) -> str:
 
 
 def range_pct(values: Iterable[float]) -> str:
-    """`95 to 98 %`, or `98 %` if the ends look alike."""
+    """Write `95 to 98 %`, or `98 %` if the ends look alike."""
     known = list(values)
     low, high = f"{min(known):.0f}", f"{max(known):.0f}"
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 def named(entities: Collection[str], every: Iterable[str] = ()) -> str:
-    """GPUs by name, with their node if there are several: `gpu0, gpu3`.
+    """Write GPUs by name, with their node if there are several: `gpu0, gpu3`.
 
     Args:
         every: the run's GPUs.
@@ -59,7 +77,7 @@ def named(entities: Collection[str], every: Iterable[str] = ()) -> str:
 
 
 def sentence(text: str) -> str:
-    """With its first letter large."""
+    """Return the text with its first letter large."""
     return text[:1].upper() + text[1:]
 
 

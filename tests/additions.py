@@ -24,7 +24,7 @@ class Addition:
 
     name: str
     files: dict[str, Edit]
-    """By the path that CONTRIBUTING.md gives."""
+    """The files by the path that CONTRIBUTING.md gives."""
     check: Callable[[Path], str]
     """The problems in the copy; empty: it works."""
 
@@ -204,7 +204,7 @@ def _passes(*tests: str) -> Callable[[Path], str]:
 
 
 def _prices_a_run(copy: Path) -> str:
-    """3 machines for 503 s, of which 1,200 s are billed, at $3.60."""
+    """Price a run: 3 machines for 503 s, of which 1,200 s are billed, at $3.60."""
     run = copy / "run"
     as_files(simulated()[0], run)
     words = ("--provider", "nimbus", "--service", "nimbus_vm", "--region", "sky-1")

@@ -1,4 +1,4 @@
-"""What every test needs: a private Redis, plain static files, signals, and skips that can fail."""
+"""Gives every test a private Redis, plain static files, signals, and skips that can fail."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ AGENT, OLD_DATA = _TESTS / "agent", [_TESTS / name for name in ("backup", "upgra
 LONGEST = ["agent", "processes", "killing", "backup", "browser"]
 """Groups of tests."""
 GIVES_WAY = 10
-"""How much nicer the tests are that don't look at the clock."""
+"""The niceness of the tests that don't look at the clock."""
 
 _folder = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 _usual_niceness = pytest.StashKey[int]()
@@ -94,7 +94,7 @@ def _let_children_be_signalled() -> None:
 
 
 def _start_redis(data: Path) -> subprocess.Popen[bytes]:
-    """One for all workers of this test run; they find it in the environment."""
+    """Start one for all workers of this test run; they find it in the environment."""
     server = private_redis.find_server()
     if server is None:
         raise pytest.UsageError(private_redis.MISSING)
@@ -139,7 +139,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(autouse=True)
 def _nothing_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process counts by primary key: the rows of another test had the same keys."""
+    """Forget what a process counts by primary key: the rows of another test had the same keys."""
     from webapp.http import rate_limits
     from webapp.mlflow_api import effort
     from webapp.quotas import deferral
@@ -151,9 +151,8 @@ def _nothing_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def live_server(live_server: Any) -> Iterator[Any]:
-    """Idle at the end of the test: it reads the tables that are emptied then.
-
-    A browser that is closed does not wait for the answers to what it asked for.
+    """Yield a server that is idle at the end of the test: it reads the tables that are emptied
+    then. A browser that is closed does not wait for the answers to what it asked for.
     """
     before = set(threading.enumerate())
     yield live_server
@@ -177,7 +176,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def _turn(item: pytest.Item) -> int:
-    """What takes a worker minutes begins first, and single tests fill the gaps at the end."""
+    """Return the test's turn: what takes a worker minutes begins first, and single tests fill the
+    gaps at the end.
+    """
     mark = item.get_closest_marker("xdist_group")
     if mark is None:
         return len(LONGEST) + 1
@@ -185,7 +186,8 @@ def _turn(item: pytest.Item) -> int:
 
 
 def _group(item: pytest.Item) -> str | None:
-    """Of the tests that one worker runs: those of a module, unless each of them takes long.
+    """Return the group of the tests that one worker runs: those of a module, unless each of them
+    takes long.
 
     Tests that start the real processes mostly wait, and more of them at a time would need more of
     the machine than their patience allows for. Those that kill processes while runs arrive take as
@@ -210,7 +212,9 @@ def _group(item: pytest.Item) -> str | None:
 
 
 def _is_left_out(item: pytest.Item) -> bool:
-    """Of tests that are marked as sampled, all but a share that is always the same."""
+    """Return whether a test is marked as sampled and not of the share, always the same, that is
+    run.
+    """
     sampled = item.get_closest_marker("sampled")
     return sampled is not None and zlib.crc32(item.nodeid.encode()) % sampled.args[0] != 0
 
@@ -237,7 +241,7 @@ def pytest_make_collect_report(collector: pytest.Collector):  # type: ignore[no-
 
 
 def _failed_if_skipped(report, name: str):  # type: ignore[no-untyped-def]
-    """With TRIMTAB_REQUIRE=all nothing may be left out: a skip is a failure."""
+    """Make a skip a failure: with TRIMTAB_REQUIRE=all nothing may be left out."""
     if os.environ.get("TRIMTAB_REQUIRE") != "all":
         return report
     if report.outcome == "skipped" and not hasattr(report, "wasxfail"):

@@ -21,13 +21,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 from webapp.management.preparation import prepare_rows
 prepare_rows()
 """
-"""As `manage.py up` does, which finds nothing to do afterwards."""
+"""The program that prepares rows like `manage.py up`, which finds nothing to do afterwards."""
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _SERVICE_VARIABLES = ("DATABASE_URL", "REDIS_URL", "OBJECTS_URL")
 
 
 def migrated_database() -> Path:
-    """The file. Copy it: whoever comes next wants it empty."""
+    """Return the file. Copy it: whoever comes next wants it empty."""
     folder = Path(os.environ.get(FOLDER_VARIABLE) or _own_folder().name) / "migrated"
     folder.mkdir(mode=0o700, exist_ok=True)
     database = folder / "trimtab.sqlite3"
@@ -41,7 +41,7 @@ def migrated_database() -> Path:
 
 @cache
 def _own_folder() -> tempfile.TemporaryDirectory[str]:
-    """For what starts services outside of the tests."""
+    """Return a folder for what starts services outside of the tests."""
     return tempfile.TemporaryDirectory(prefix="trimtab-migrated-")
 
 

@@ -25,11 +25,11 @@ CLIENT_ID, CLIENT_SECRET = "trimtab", "a secret of the test"
 
 @dataclass
 class Provider:
-    """Its answers can be changed between the steps of a sign-in."""
+    """A provider whose answers can be changed between the steps of a sign-in."""
 
     address: str = ""
     claims: dict[str, Any] = field(default_factory=dict)
-    """Of the ID token, over the right ones."""
+    """The claims of the ID token, over the right ones."""
     userinfo: dict[str, Any] = field(default_factory=dict)
     described_issuer: str = ""
     signing_key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048))
@@ -37,7 +37,7 @@ class Provider:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def answer_to(self, address: str) -> str:
-        """The query that it sends a person back with who came by `address`."""
+        """Return the query that it sends a person back with who came by `address`."""
         asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         code = f"code-{len(self.codes)}"
         self.codes[code] = asked
@@ -59,7 +59,9 @@ class Provider:
         return dict(KeySet([key]).as_dict(private=False))
 
     def token(self, form: dict[str, str], secret: str) -> dict[str, Any]:
-        """Raises KeyError or AssertionError for what a provider refuses."""
+        """Answer at the token endpoint. Raises KeyError or AssertionError for what a provider
+        refuses.
+        """
         asked = self.codes.pop(form["code"])
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         assert asked["code_challenge"] == base64.urlsafe_b64encode(digest).decode().rstrip("=")
@@ -80,7 +82,7 @@ class Provider:
 
 
 def serve(provider: Provider) -> ThreadingHTTPServer:
-    """On a free port; stop it by `shutdown` and `server_close`."""
+    """Serve on a free port; stop it by `shutdown` and `server_close`."""
 
     class Doors(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

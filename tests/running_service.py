@@ -46,7 +46,7 @@ def wait_until(
 
 
 def manage(data_dir: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
-    """`manage.py` with its own data folder and a Redis of its own."""
+    """Run `manage.py` with its own data folder and a Redis of its own."""
     inherited = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
     inherited.pop("DATABASE_URL", None)
     return subprocess.Popen(
@@ -74,9 +74,9 @@ class Service:
     data_dir: Path
     port: int = field(default_factory=free_port)
     has_base_url: bool = True
-    """Without it `up` starts a second time, once it knows its address."""
+    """False if `up` starts a second time, once it knows its address."""
     has_tables: bool = True
-    """Without them `up` starts from an empty folder, as for a new user, and makes them."""
+    """False if `up` starts from an empty folder, as for a new user, and makes them."""
     output: str = ""
     supervisor: psutil.Popen | None = None
 
@@ -118,7 +118,7 @@ class Service:
         return [self.supervisor, *self.supervisor.children(recursive=True)]
 
     def part(self, name: str) -> psutil.Process | None:
-        """The process of that name that the supervisor itself started."""
+        """Return the process of that name that the supervisor itself started."""
         assert self.supervisor is not None
         for child in self.supervisor.children():
             if MARKS[name] in " ".join(command_line(child)):
@@ -158,7 +158,7 @@ def kill_all(processes: Iterable[psutil.Process | subprocess.Popen[Any]]) -> Non
 
 
 def command_line(process: psutil.Process) -> list[str]:
-    """Empty once it is gone."""
+    """Return its command line, empty once it is gone."""
     try:
         return list(process.cmdline())
     except psutil.Error:

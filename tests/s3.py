@@ -20,7 +20,7 @@ def s3_endpoint():
 
 @pytest.fixture
 def bucket_url(s3_endpoint, monkeypatch) -> str:
-    """The address of a prefix in a new bucket."""
+    """Return the address of a prefix in a new bucket."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")

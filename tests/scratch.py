@@ -13,7 +13,7 @@ SECONDS = 280
 
 
 def copy(folder: Path) -> None:
-    """Everything that Git keeps or would add, without environments and what was built."""
+    """Copy everything that Git keeps or would add, without environments and what was built."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for path in filter(None, listed.split("\0")):

@@ -30,10 +30,10 @@ class Delivery:
     recipient: str
     body: bytes
     asked_at: float
-    """When its recipient was asked for, by the monotonic clock. Who sent it was alive then, also
-    where the server read the rest only after the sender had been killed."""
+    """The time when its recipient was asked for, by the monotonic clock. Who sent it was alive
+    then, also where the server read the rest only after the sender had been killed."""
     at: float
-    """When it was taken, before the server answered."""
+    """The time when it was taken, before the server answered."""
 
     @property
     def message(self) -> EmailMessage:
@@ -48,7 +48,7 @@ class Delivery:
 
 @dataclass
 class Mailbox:
-    """What the server does with each mail, and what it has accepted."""
+    """The server's treatment of each mail, and what it has accepted."""
 
     deliveries: list[Delivery] = field(default_factory=list)
     recipient_answer: str = "250 OK"
@@ -56,11 +56,11 @@ class Mailbox:
     """Recipient -> another answer for them."""
     data_answer: str = "250 OK"
     breaks_off: bool = False
-    """After it has taken the mail, without an answer."""
+    """True if it disconnects after it has taken the mail, without an answer."""
     when_asked: Callable[[], None] = lambda: None
-    """Called for each recipient, before anything is taken."""
+    """A function that is called for each recipient, before anything is taken."""
     when_taken: Callable[[], None] = lambda: None
-    """Called when a mail was taken, before the answer."""
+    """A function that is called when a mail was taken, before the answer."""
 
     async def handle_RCPT(self, _server, _session, envelope, address, _options) -> str:  # type: ignore[no-untyped-def]
         self.when_asked()
@@ -86,7 +86,7 @@ class Mailbox:
 
 @contextmanager
 def mail_server(mailbox: Mailbox, port: int | None = None, **more: Any) -> Iterator[int]:
-    """Serves until the block ends; its port."""
+    """Serve until the block ends; yield the port."""
     number = port or free_port()
     controller = Controller(mailbox, hostname="127.0.0.1", port=number, **more)
     controller.start()
@@ -104,13 +104,15 @@ def silent_server() -> Iterator[int]:
 
 
 def knows_password(_server, _session, _envelope, _mechanism, data) -> AuthResult:  # type: ignore[no-untyped-def]
-    """An authenticator of aiosmtpd: one user, one password."""
+    """Return an authenticator of aiosmtpd: one user, one password."""
     right = isinstance(data, LoginPassword) and data.password == PASSWORD.encode()
     return AuthResult(success=right, handled=False)
 
 
 def certificate(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """A server's TLS context for `localhost` and 127.0.0.1, and the authority to trust for it."""
+    """Return a server's TLS context for `localhost` and 127.0.0.1, and the authority to trust for
+    it.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

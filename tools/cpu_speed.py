@@ -47,7 +47,7 @@ class Throughput:
 
 
 def thread_speeds(lines: Iterable[Mapping[str, str]]) -> dict[str, tuple[float, int]]:
-    """Family -> its speed of one thread relative to m5, and of how many types."""
+    """Return, by family, its speed of one thread relative to m5, and of how many types."""
     logs: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         family = line["instance_type"].partition(".")[0]
@@ -63,7 +63,7 @@ def thread_speeds(lines: Iterable[Mapping[str, str]]) -> dict[str, tuple[float, 
 
 
 def throughputs(lines: Iterable[Mapping[str, str]]) -> list[Throughput]:
-    """The figures of bundled types whose clock is known, without burstable ones."""
+    """Return the figures of bundled types whose clock is known, without burstable ones."""
     known = catalogue()
     return [
         Throughput(f"{line['model']} {line['n_prompt']}", known[name], float(line["tok_s"]))
@@ -82,7 +82,7 @@ def by_workload(figures: Iterable[Throughput]) -> dict[str, list[Throughput]]:
 
 
 def size_exponent(figures: Iterable[Throughput]) -> float:
-    """Of one workload: the slope of log throughput on log cores within families."""
+    """Return the slope of log throughput on log cores within families, of one workload."""
     families: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for each in figures:
         point = math.log(each.machine.vcpus), math.log(each.per_second)
@@ -93,7 +93,7 @@ def size_exponent(figures: Iterable[Throughput]) -> float:
 
 
 def family_levels(figures: Iterable[Throughput], exponent: float) -> dict[str, float]:
-    """Of one workload: family -> mean log throughput at one core."""
+    """Return the mean log throughput at one core by family, of one workload."""
     logs: dict[str, list[float]] = defaultdict(list)
     for each in figures:
         level = math.log(each.per_second) - exponent * math.log(each.machine.vcpus)
@@ -102,8 +102,9 @@ def family_levels(figures: Iterable[Throughput], exponent: float) -> dict[str, f
 
 
 def residuals(figures: Iterable[Throughput], speeds: Mapping[str, float]) -> dict[str, list[float]]:
-    """By kinship of two families: the log of the true ratio over the predicted one, always from the
-    family with slower threads to the faster one."""
+    """Return the log of the true ratio over the predicted one by kinship of two families, always
+    from the family with slower threads to the faster one.
+    """
     found: dict[str, list[float]] = defaultdict(list)
     for workload in by_workload(figures).values():
         machines = {each.machine.family: each.machine for each in workload}

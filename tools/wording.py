@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def read_phrases(path: Path) -> list[Phrase]:
-    """The phrases of a file: one `phrase -> what to write` a line, `#` begins a comment.
+    """Return the phrases of a file: one `phrase -> what to write` a line, `#` begins a comment.
 
     Raises ValueError with the line's number if a line has no arrow.
     """
@@ -74,7 +74,7 @@ def read_phrases(path: Path) -> list[Phrase]:
 
 
 def files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files to read at and below some paths, in a stable order."""
+    """Yield the files to read at and below some paths, in a stable order."""
     for path in paths:
         if path.is_file():
             yield path
@@ -93,7 +93,9 @@ def _is_read(path: Path, root: Path) -> bool:
 
 
 def check(path: Path, phrases: Iterable[Phrase]) -> list[str]:
-    """A line for each place in a file that has one of the phrases, in the order of the file."""
+    """Return a line for each place in a file that has one of the phrases, in the order of the
+    file.
+    """
     source = path.read_text(encoding="utf-8").replace("’", "'")
     texts = list(python_texts(source)) if path.suffix == ".py" else [Text(1, source)]
     places = [
@@ -107,7 +109,7 @@ def check(path: Path, phrases: Iterable[Phrase]) -> list[str]:
 
 
 def python_texts(source: str) -> Iterator[Text]:
-    """The strings of a Python file that are prose: those with a space in them.
+    """Yield the strings of a Python file that are prose: those with a space in them.
 
     Strings written in several pieces are one text, including f-strings, with `{}` for their values.
     """

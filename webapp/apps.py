@@ -12,7 +12,7 @@ class WebappConfig(AppConfig):
     label = "webapp"
 
     def ready(self) -> None:
-        # Not in `webapp/__init__.py`: beat and the supervisor need no task of ours.
+        # The import isn't in `webapp/__init__.py`: beat and the supervisor need no task of ours.
         from webapp import (
             celery,  # noqa: F401 - the application that tasks are sent by
             checks,  # noqa: F401 - registers the system checks
@@ -22,7 +22,7 @@ class WebappConfig(AppConfig):
 
 
 def _announce(**_: Any) -> None:
-    """To the supervisor, if it asks this web server for what it prints."""
+    """Send the announcement to the supervisor, if it asks this web server for what it prints."""
     if descriptor := os.environ.pop(ANNOUNCEMENT_VARIABLE, None):
         from webapp.management.announcement import announce
 

@@ -21,7 +21,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 
 def _load_undisturbed(**_: Any) -> None:
-    """What a worker loads stays: to search it repeatedly is a sixth of its start."""
+    """Turn garbage collection off while a worker loads: what it loads stays, and to search it
+    repeatedly is a sixth of its start.
+    """
     gc.disable()
 
 
@@ -29,12 +31,12 @@ def _have_loaded(**_: Any) -> None:
     gc.enable()
 
 
-import_modules.connect(_load_undisturbed, weak=False)  # Before Celery's own, which load Django
+import_modules.connect(_load_undisturbed, weak=False)  # runs before Celery's own, which load Django
 
 app = Celery("trimtab", fixups=[connections.INSTALLED])
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-import_modules.connect(_have_loaded, weak=False)  # After them
+import_modules.connect(_have_loaded, weak=False)  # runs after them
 app.steps["worker"].update((worker.Pulse, worker.MemoryLimit))
 
 _worker_pid = _forks = 0
@@ -43,12 +45,12 @@ _worker_pid = _forks = 0
 def _remember_worker(**_: Any) -> None:
     global _worker_pid
     _worker_pid = os.getpid()
-    # What PostgreSQL calls its connections.
+    # The name that PostgreSQL shows for its connections.
     os.environ.setdefault("PGAPPNAME", "trimtab worker")
 
 
 def _share_memory(**_: Any) -> None:
-    """Before each fork of a pool process, which shares what its worker has loaded.
+    """Prepare each fork of a pool process, which shares what its worker has loaded.
 
     The first one finds no pandas: an idle worker has one process, and that may never measure. The
     collector would write to every object, and so copy it; what is frozen it leaves alone.
@@ -62,7 +64,9 @@ def _share_memory(**_: Any) -> None:
 
 
 def _die_with_worker(**_: Any) -> None:
-    """Without this, a pool process whose worker was killed would wait for its next task forever."""
+    """End a pool process with its worker. Otherwise, if the worker was killed, it would wait for
+    its next task forever.
+    """
     dies_with_parent(signal.SIGKILL, _worker_pid)()
     worker.be_first_victim()
 

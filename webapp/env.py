@@ -34,7 +34,7 @@ _SENDER = re.compile(rf"{_ADDRESS}|[^<>]*<{_ADDRESS}>")
 
 
 def text(name: str, default: str = "") -> str:
-    """The variable, or the stripped content of the file named by `NAME_FILE`."""
+    """Return the variable, or the stripped content of the file named by `NAME_FILE`."""
     path = os.environ.get(f"{name}_FILE")
     if path is None:
         return os.environ.get(name, default)
@@ -70,12 +70,14 @@ def choice(name: str, default: str, choices: tuple[str, ...]) -> str:
 
 
 def names(name: str) -> list[str]:
-    """A comma-separated list, without empty entries."""
+    """Return a comma-separated list, without empty entries."""
     return [part.strip() for part in text(name).split(",") if part.strip()]
 
 
 def grants(name: str) -> list[tuple[str, str]]:
-    """A comma-separated list of `WORKSPACE=s3://BUCKET/PREFIX`; WORKSPACE is an id, or `*`."""
+    """Return a comma-separated list of `WORKSPACE=s3://BUCKET/PREFIX`; WORKSPACE is an id, or
+    `*`.
+    """
     found = []
     for entry in names(name):
         workspace, _, address = entry.partition("=")
@@ -89,12 +91,14 @@ def grants(name: str) -> list[tuple[str, str]]:
 
 
 PLANNED_AFTER = "5"
-"""So many times PostgreSQL executes a statement before it keeps its plan, as psycopg has it. A
-pooler that can't do that needs `?prepare_threshold=none`."""
+"""The executions after which PostgreSQL keeps a statement's plan, as psycopg has it. A pooler that
+can't do that needs `?prepare_threshold=none`."""
 
 
 def database(name: str, default_path: Path) -> dict[str, object]:
-    """Django's settings for `sqlite:///path` or `postgresql://user:password@host:port/name`."""
+    """Return Django's settings for `sqlite:///path` or
+    `postgresql://user:password@host:port/name`.
+    """
     url = text(name)
     if not url:
         return sqlite(default_path)
@@ -116,8 +120,8 @@ def database(name: str, default_path: Path) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": options
         | {
-            # With values in its text a statement would be another each time, parsed and planned
-            # anew, which often takes longer than executing it.
+            # A statement with values in its text would be another each time, parsed and planned
+            # again, which often takes longer than executing it.
             "server_side_binding": True,
             "prepare_threshold": int(planned_after) if planned_after.isdecimal() else None,
         },
@@ -125,11 +129,12 @@ def database(name: str, default_path: Path) -> dict[str, object]:
 
 
 def sqlite(path: Path) -> dict[str, object]:
-    """SQLite that many processes can write to."""
+    """Return the settings of an SQLite database that many processes can write to."""
     return {
         "ENGINE": "webapp.database.sqlite",
         "NAME": str(path),
-        # To open it costs as much as some uploads, and to close it moves the WAL into the file.
+        # Opening the file costs as much as some uploads, and closing it moves the WAL into the
+        # file.
         "CONN_MAX_AGE": 60,
         "OPTIONS": {
             # IMMEDIATE takes the write lock at BEGIN, so `timeout` is respected: without it
@@ -144,7 +149,7 @@ def sqlite(path: Path) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class MailServer:
-    """Where mail goes: a server (`host` and what follows), a `folder`, or the log (neither)."""
+    """Destination of mail: a server (`host` and what follows), a `folder`, or the log (neither)."""
 
     backend: str
     host: str = ""
@@ -158,7 +163,7 @@ class MailServer:
 
 
 def mail(name: str) -> MailServer:
-    """`smtp+tls://user:password@host:port`, `file:///folder`, or `console:` (the default)."""
+    """Parse `smtp+tls://user:password@host:port`, `file:///folder`, or `console:` (the default)."""
     try:
         parts = urlsplit(text(name) or "console:")
     except ValueError:
@@ -180,7 +185,7 @@ def _mail_folder(name: str, parts: SplitResult) -> MailServer:
 
 
 def _smtp(name: str, parts: SplitResult) -> MailServer:
-    """Errors never quote the address: it may hold a password."""
+    """Parse the address of a mail server. Errors never quote it: it may hold a password."""
     default_port, uses_starttls, uses_tls = _SMTP[parts.scheme]
     port = _port(name, parts) or default_port
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
@@ -226,7 +231,7 @@ def _mail_timeout_seconds(name: str, parts: SplitResult) -> int:
 
 
 def sender(name: str, default: str) -> str:
-    """`Name <address>` or an address alone."""
+    """Parse `Name <address>` or an address alone."""
     value = text(name) or default
     if not value.isprintable() or not _SENDER.fullmatch(value):
         raise ImproperlyConfigured(f"{name}={value!r} is not one address, as in Ada <ada@host>")

@@ -28,7 +28,7 @@ class Exposed:
 
     @property
     def is_open_to_all(self) -> bool:
-        """Else a group alone has rights."""
+        """Return whether everybody has rights; otherwise a group alone does."""
         return bool(self.mode & OTHERS)
 
     @property
@@ -40,13 +40,13 @@ class Exposed:
         return f"chmod {self.private_mode:o} {self.path}"
 
     def close(self) -> str:
-        """Narrow it; what was done. Raises OSError if it is another user's."""
+        """Narrow its rights; return what was done. Raises OSError if it is another user's."""
         self.path.chmod(self.private_mode)
         return f"{self.path} had mode {self.mode:04o} and has {self.private_mode:04o} now."
 
 
 def make_folder(path: Path) -> None:
-    """With mode 0700 if it is new. Raises OSError."""
+    """Make a folder with mode 0700 if it is new. Raises OSError."""
     if path.is_dir():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def make_folder(path: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Empty, with mode 0600, if it is new. Raises OSError."""
+    """Make an empty file with mode 0600 if it is new. Raises OSError."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
@@ -78,7 +78,9 @@ def write_durably(path: Path, text: str) -> None:
 
 
 def of_the_service() -> list[Path]:
-    """Whatever holds secrets, rows or samples. What lies in a folder is closed by the folder."""
+    """Return whatever holds secrets, rows or samples. What lies in a folder is closed by the
+    folder.
+    """
     data = Path(settings.DATA_DIR)
     paths = [data, *(data / name for name in SECRETS)]
     database = settings.DATABASES["default"]
@@ -90,7 +92,7 @@ def of_the_service() -> list[Path]:
 
 
 def exposed(paths: list[Path]) -> list[Exposed]:
-    """Those of them that exist and give rights to a group or to everybody."""
+    """Return those of the paths that exist and give rights to a group or to everybody."""
     found = []
     for path in paths:
         try:

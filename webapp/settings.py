@@ -20,7 +20,7 @@ private_files.make_folder(SCRATCH_DIR)
 
 
 def _secret_key() -> str:
-    """`SECRET_KEY`, or one made on the first start and kept beside the data."""
+    """Return `SECRET_KEY`, or one made on the first start and kept beside the data."""
     key = env.text("SECRET_KEY")
     path = DATA_DIR / "secret-key"
     if key:
@@ -34,7 +34,8 @@ def _secret_key() -> str:
 SECRET_KEY = _secret_key()
 DEBUG = env.boolean("DEBUG")
 
-# Where the service is seen from outside: links in mails and pages, allowed hosts, CSRF.
+# The address under which the service is seen from outside: links in mails and pages, allowed hosts,
+# CSRF.
 BASE_URL = env.text("TRIMTAB_BASE_URL", "http://127.0.0.1:8000").rstrip("/")
 BASE_URL_IS_SET = bool(env.text("TRIMTAB_BASE_URL"))
 _base = urlsplit(BASE_URL)
@@ -117,11 +118,11 @@ PAGE_MIDDLEWARE = [
     "webapp.accounts.middleware.AccessMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
-# They look for middleware that is in PAGE_MIDDLEWARE.
+# These checks look for middleware that is in PAGE_MIDDLEWARE.
 SILENCED_SYSTEM_CHECKS = ["axes.W002", "security.W002", "security.W003"]
 ROOT_URLCONF = "webapp.urls"
 WSGI_APPLICATION = "webapp.wsgi.application"
-# Whose requests the web server answers many at a time: see webapp/http/gathered.py.
+# The module whose requests the web server answers many at a time: see webapp/http/gathered.py.
 GATHERED_OPERATION = "webapp.ingest.segment_requests.SegmentRequests"
 TEMPLATES = [
     {
@@ -159,7 +160,7 @@ OIDC_ISSUER = env.text("OIDC_ISSUER")
 OIDC_CLIENT_ID = env.text("OIDC_CLIENT_ID")
 OIDC_CLIENT_SECRET = env.text("OIDC_CLIENT_SECRET")
 OIDC_NAME = env.text("OIDC_NAME", "your organisation")
-# Whose verified addresses become viewers without an invitation; empty: nobody's.
+# The domains whose verified addresses become viewers without an invitation; empty: nobody's.
 OIDC_ALLOWED_DOMAINS = [name.lower() for name in env.names("OIDC_ALLOWED_DOMAINS")]
 
 # Wrong passwords are counted by network and account together, so that nobody can lock somebody else
@@ -189,7 +190,7 @@ OBJECTS_URL = env.text("OBJECTS_URL") or str(DATA_DIR / "objects")
 FILE_UPLOAD_TEMP_DIR = SCRATCH_DIR
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
-# Which workspace may import from which part of which bucket, with the service's AWS credentials.
+# The parts of buckets that each workspace may import from, with the service's AWS credentials.
 IMPORT_S3 = env.grants("TRIMTAB_IMPORT_S3")
 IMPORTS_DIR = SCRATCH_DIR / "imports"
 IMPORT_MEMORY_MB = env.integer("TRIMTAB_IMPORT_MEMORY_MB", 1000, low=300)
@@ -209,27 +210,28 @@ CACHES = {
 TOKEN_REQUESTS_A_MINUTE = env.integer("TRIMTAB_TOKEN_REQUESTS_A_MINUTE", 30_000)
 ADDRESS_REQUESTS_A_MINUTE = env.integer("TRIMTAB_ADDRESS_REQUESTS_A_MINUTE", 60_000)
 WRONG_TOKENS_A_MINUTE = env.integer("TRIMTAB_WRONG_TOKENS_A_MINUTE", 300)
-# What a workspace may send, begin and store, and what it may send and begin with one token; "a day"
-# is the last 24 hours; 0: any amount. `manage.py quota` sets other limits for one workspace.
-# 500 nodes with 100 series at 2 Hz send 28 GB a day and keep 2.5 TB by the default retention.
+# The limits of what a workspace may send, begin and store, and of what it may send and begin with
+# one token; "a day" is the last 24 hours; 0: any amount. `manage.py quota` sets other limits for
+# one workspace. 500 nodes with 100 series at 2 Hz send 28 GB a day and keep 2.5 TB by the default
+# retention.
 WORKSPACE_UPLOAD_BYTES_A_DAY = env.integer("TRIMTAB_WORKSPACE_UPLOAD_BYTES_A_DAY", 200 * 2**30)
 TOKEN_UPLOAD_BYTES_A_DAY = env.integer("TRIMTAB_TOKEN_UPLOAD_BYTES_A_DAY", 150 * 2**30)
 WORKSPACE_RUNS_A_DAY = env.integer("TRIMTAB_WORKSPACE_RUNS_A_DAY", 200_000)
 TOKEN_RUNS_A_DAY = env.integer("TRIMTAB_TOKEN_RUNS_A_DAY", 150_000)
 WORKSPACE_SERIES_A_DAY = env.integer("TRIMTAB_WORKSPACE_SERIES_A_DAY", 5_000_000)
 WORKSPACE_STORAGE_BYTES = env.integer("TRIMTAB_WORKSPACE_STORAGE_BYTES", 5 * 2**40)
-# What a workspace's imports may use. A hundred people who profile ten runs a day each make 1,000
-# imports of some CPU seconds; the largest import that may end takes an hour.
+# The limits of what a workspace's imports may use. A hundred people who profile ten runs a day each
+# make 1,000 imports of some CPU seconds; the largest import that may end takes an hour.
 WORKSPACE_IMPORTS_A_DAY = env.integer("TRIMTAB_WORKSPACE_IMPORTS_A_DAY", 2_000)
 WORKSPACE_UNPACKED_BYTES_A_DAY = env.integer("TRIMTAB_WORKSPACE_UNPACKED_BYTES_A_DAY", 200 * 2**30)
 WORKSPACE_IMPORT_CPU_SECONDS_A_DAY = env.integer(
     "TRIMTAB_WORKSPACE_IMPORT_CPU_SECONDS_A_DAY", 4 * 3600
 )
 
-# What Prometheus sends to read /metrics; empty: nobody may.
+# The token that Prometheus sends to read /metrics; empty: nobody may.
 METRICS_TOKEN = env.text("TRIMTAB_METRICS_TOKEN")
 
-# How many proxies of ours stand before the service and add to X-Forwarded-For
+# The number of our proxies that stand before the service and add to X-Forwarded-For
 TRUSTED_PROXIES = env.integer("TRIMTAB_TRUSTED_PROXIES", 0)
 
 # Celery carries wake-ups and the schedule; the rows are the truth.
@@ -255,8 +257,8 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_DEFAULT_QUEUE = "work"
 CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {"work": {}, "schedule": {}}
-# Of all machines together: from it follows how many of them one workspace may keep busy. At least
-# two: one is always free of imports.
+# The processes of all machines together: from it follows how many of them one workspace may keep
+# busy. At least two: one is always free of imports.
 WORKER_PROCESSES = max(env.integer("TRIMTAB_WORKER_PROCESSES", 2, low=1), 2)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_AUTOSCALER = "webapp.service.worker:PoolSize"
@@ -321,7 +323,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
 
-# How long a silent node is "running" before it is "lost"
+# The time for which a silent node is "running" before it is "lost"
 LOST_AFTER_SECONDS = env.integer("TRIMTAB_LOST_AFTER_SECONDS", 300, low=5)
 
 LOG_FORMAT = env.choice("TRIMTAB_LOG_FORMAT", "json", ("json", "text"))

@@ -9,7 +9,7 @@ from django.urls import get_resolver
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 application = get_wsgi_application()
-# Else the first request loads all pages.
+# Otherwise the first request loads all pages.
 get_resolver().url_patterns  # noqa: B018
-# What is loaded by now stays, so the collector needn't look at it.
+# Everything that is loaded by now stays, so the collector needn't look at it.
 gc.freeze()

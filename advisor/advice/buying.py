@@ -29,23 +29,26 @@ WAYS = {SPOT: "spot", EC2: "EC2 instead of SageMaker", RESERVED: "commitments (r
 
 @dataclass(frozen=True)
 class Buying:
-    """What may be proposed. It fits any run, so that none of it is a finding about one."""
+    """The ways to buy that may be proposed. They fit any run, so none is a finding about one."""
 
     ways: frozenset[str] = frozenset()
-    """Of `WAYS`."""
+    """The allowed ways, of `WAYS`."""
     regions: Mapping[str, Mapping[str, InstanceType]] = field(default_factory=dict)
     """Other regions that the job may run in -> the types offered there."""
     use: MachineUse | None = None
-    """Of machines like the run's; None: not known, so that no commitment is proposed."""
+    """The use of machines like the run's; None if unknown, so that no commitment is proposed."""
     spot: InterruptionRate | None = None
-    """Of spot machines like the run's; None: too little is known, and a table is taken."""
+    """The interruptions of spot machines like the run's; None if too few are known: then a table is
+    taken."""
 
 
 AS_NOW = Buying()
 
 
 def not_considered(key: PriceKey, ways: Collection[str], has_regions: bool) -> list[str]:
-    """What isn't allowed for machines bought like `key`, in words; for own machines nothing."""
+    """Return in words what isn't allowed for machines bought like `key`; for own machines
+    nothing.
+    """
     if key.provider == ON_PREMISES.name:
         return []
     is_possible = {
@@ -65,7 +68,7 @@ def buy_differently(
     as_of: datetime,
     allowed: Buying,
 ) -> list[Recommendation]:
-    """The same machines for less, in each allowed way that pays."""
+    """Return how the same machines cost less, in each allowed way that pays."""
     ways = allowed.ways
     found = [
         buy_spot(judgements, spending, demand, book, as_of, allowed.spot) if SPOT in ways else None,

@@ -1,46 +1,38 @@
-"""The findings that are causes of their own, and the waste that each alone counts."""
+"""The findings that are causes of their own, and what a fix of each gives back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.advice.recommendation import RuleJudgement
-from rules.folding import places
-from rules.registry import all_rules
+from advisor.costing.recoverable import Recoverable
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding that no other explains. Seconds of the run, at its price."""
+    """A finding that no other explains."""
 
     judged: RuleJudgement
-    seconds_low: float
-    seconds_high: float
+    recoverable: Recoverable
 
     @property
     def rule_id(self) -> str:
         return self.judged.rule_id
 
+    @property
+    def seconds_low(self) -> float:
+        return self.recoverable.seconds_low
 
-def causes(judgements: Sequence[RuleJudgement], run_seconds: float) -> dict[str, Cause]:
-    """By rule. Together their upper ends are at most the run's time."""
+    @property
+    def seconds_high(self) -> float:
+        return self.recoverable.seconds_high
+
+
+def causes(
+    judgements: Sequence[RuleJudgement], recovered: Mapping[str, Recoverable]
+) -> dict[str, Cause]:
+    """Return the causes by rule."""
     fired = {j.rule_id: j for j in judgements if j.verdict.state == "fired"}
-    wastes = {rule: _waste_seconds(j) for rule, j in fired.items()}
-    placed = places(wastes, run_seconds)
-    return {
-        rule: Cause(
-            judged,
-            min(judged.verdict.waste_seconds_low, wastes[rule]) * placed[rule].counted_share,
-            wastes[rule] * placed[rule].counted_share,
-        )
-        for rule, judged in fired.items()
-        if not placed[rule].explained_by
-    }
-
-
-def _waste_seconds(judged: RuleJudgement) -> float:
-    """0 for what a finding says may be lost later: this run didn't lose it."""
-    known = all_rules().get(judged.rule_id)
-    is_risk = known is not None and known.reports_risk
-    return 0.0 if is_risk else judged.verdict.waste_seconds_high
+    found = {rule: Cause(j, recovered.get(rule, Recoverable())) for rule, j in fired.items()}
+    return {rule: cause for rule, cause in found.items() if not cause.recoverable.explained_by}

@@ -1,13 +1,15 @@
-"""What was checked and found well, and what couldn't be checked: the rest beside the advice."""
+"""The lines beside the advice: what was checked and found well, and what couldn't be checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from advisor.advice.inputs import Input, missing_words
 from advisor.advice.recommendation import RuleJudgement
 from rules.category import OVERVIEW
 from rules.registry import all_rules
+from rules.wording import counted
 
 MACHINE_SIZE, BUYING = "Machine size", "Ways to buy"
 
@@ -23,21 +25,22 @@ class Checked:
 
 def checked(
     judgements: Sequence[RuleJudgement],
-    missing_for_demand: Sequence[str],
+    inputs: Sequence[Input],
     is_machine_advised: bool = False,
     not_considered: Sequence[str] = (),
 ) -> list[Checked]:
-    """Every rule that passed, those that lack data, the size of the machine, and how it is bought.
+    """Return a line for every rule that passed, those that lack data, the size of the machine, and
+    how it is bought.
 
     Args:
-        missing_for_demand: see `sizing.demand.missing_for_demand`.
+        inputs: what was known of the run's machine and of others.
         is_machine_advised: another machine is recommended, so that its size isn't right.
         not_considered: ways to buy that the workspace doesn't allow, in words.
     """
     shown = [j for j in judgements if all_rules()[j.rule_id].category != OVERVIEW]
     passed = [_line(j, is_known=True) for j in shown if j.verdict.state == "passed"]
     unknown = [_line(j, is_known=False) for j in shown if j.verdict.state == "insufficient_data"]
-    size = _machine_size(missing_for_demand, is_machine_advised)
+    size = _machine_size(inputs, is_machine_advised)
     return [*passed, *unknown, *size, *_buying(not_considered)]
 
 
@@ -45,11 +48,28 @@ def _line(judged: RuleJudgement, is_known: bool) -> Checked:
     return Checked(all_rules()[judged.rule_id].title, judged.verdict.summary, is_known)
 
 
-def _machine_size(missing: Sequence[str], is_machine_advised: bool) -> list[Checked]:
+def conclusion(lines: Sequence[Checked], inputs: Sequence[Input]) -> str:
+    """Say what may be said of a run for which nothing is advised, and what isn't judged."""
+    rules = [line for line in lines if line.name not in (MACHINE_SIZE, BUYING)]
+    lacking = sum(not line.is_known for line in rules)
+    found = "no finding of this run costs enough to act on"
+    if lacking:
+        found += f", as far as {len(rules) - lacking} of {counted(len(rules), 'rule')} had data"
+    missing = missing_words(inputs)
     if missing:
-        return [Checked(MACHINE_SIZE, f"Missing: {' '.join(missing)}", is_known=False)]
+        return f"{found[0].upper()}{found[1:]}. Whether another machine pays: {_lower(missing)}"
+    return f"Nothing to change: {found}, and no other machine pays."
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _machine_size(inputs: Sequence[Input], is_machine_advised: bool) -> list[Checked]:
     if is_machine_advised:
         return []
+    if missing := missing_words(inputs):
+        return [Checked(MACHINE_SIZE, missing, is_known=False)]
     return [Checked(MACHINE_SIZE, "No machine that fits the run costs clearly less.", True)]
 
 

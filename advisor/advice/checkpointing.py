@@ -22,19 +22,19 @@ from advisor.sizing.spot import Interruptions, best_interval_seconds, expected_s
 
 SAVE_INTERVAL = "set_checkpoint_interval"
 RULES = ("checkpoint_interval", "lost_work")
-"""Whose findings it answers."""
+"""The rules whose findings this advice answers."""
 LEAST_SHARE = 0.01
-"""Of the run's cost; below, the interval doesn't matter (ours)."""
+"""The least share of the run's cost; below it, the interval doesn't matter (ours)."""
 FEWEST = 3
 """Checkpoints, without which the interval and the time of one aren't known."""
 ASSUMED_HOURS = {"spot": 24.0}
-"""Between two interruptions of a node, by purchase option, before anything is seen."""
+"""The hours between two interruptions of a node, by purchase option, before anything is seen."""
 OTHERWISE_HOURS = 720.0
-"""As the rule `checkpoint_interval` assumes."""
+"""The hours for other purchase options, as the rule `checkpoint_interval` assumes."""
 
 
 def saves(judgements: Sequence[RuleJudgement]) -> bool:
-    """Whether the run was seen to save checkpoints: only then `save_interval` needs a rate."""
+    """Return whether the run was seen to save checkpoints: else `save_interval` needs no rate."""
     return _checkpoints(judgements) is not None
 
 
@@ -46,7 +46,8 @@ def save_interval(
     speed: LoopSpeed | None,
     rate: InterruptionRate | None,
 ) -> Recommendation | None:
-    """None: the rate or the checkpoints aren't known, or another interval saves too little.
+    """Return the advice to save at the best interval, or None if the rate or the checkpoints aren't
+    known, or another interval saves too little.
 
     Args:
         rate: of one node like the run's.
@@ -54,10 +55,13 @@ def save_interval(
     measured = _checkpoints(judgements)
     if measured is None or rate is None or not spending.cost_usd:
         return None
-    interval, cost = measured
-    best = best_interval_seconds(_of(rate.hours, node_count, cost))
+    interval, cost, work, loop_share = measured
+    best = min(best_interval_seconds(_of(rate.hours, node_count, cost)), work)
     hours = rate.worst_hours, rate.hours, rate.best_hours
-    shares = [_saved_share(interval, best, _of(each, node_count, cost)) for each in hours]
+    shares = [
+        loop_share * _saved_share(interval, best, work, _of(each, node_count, cost))
+        for each in hours
+    ]
     if shares[1] < LEAST_SHARE or not all(math.isfinite(share) for share in shares):
         return None
     usd = [spending.cost_usd * Decimal(str(round(share, 9))) for share in shares]
@@ -72,7 +76,7 @@ def save_interval(
         saving_low_usd=saving.low,
         saving_usd=saving.mid,
         saving_high_usd=saving.high,
-        monthly_saving_usd=spending.monthly_usd(saving),
+        monthly_saving_usd=spending.monthly_usd(saving, MEASURED),
         risk=0.4,
         risk_dimension="lost work",
         risk_reason="After an interruption, the work since the last checkpoint is repeated.",
@@ -98,34 +102,37 @@ def save_interval(
 
 
 def assumed_hours(purchase_option: str) -> float:
-    """Between two interruptions of a node of which nothing is known."""
+    """Return the hours between two interruptions of a node of which nothing is known."""
     return ASSUMED_HOURS.get(purchase_option, OTHERWISE_HOURS)
 
 
-def _checkpoints(judgements: Sequence[RuleJudgement]) -> tuple[float, float] | None:
-    """The median work between two, and the seconds of one."""
+def _checkpoints(judgements: Sequence[RuleJudgement]) -> tuple[float, float, float, float] | None:
+    """Return the median work between two checkpoints, the seconds of one, the work of the loop, and
+    the share of the run that the loop and its checkpoints took; None if too few are known.
+    """
     numbers = next((j.numbers for j in judgements if j.rule_id == "checkpoint_interval"), None)
     if numbers is None or (numbers.known("checkpoints_count") or 0) < FEWEST:
         return None
     between, cost = numbers.known("interval_seconds"), numbers.known("checkpoint_seconds")
-    if not between or not cost or between <= cost:
+    loop, saving = numbers.known("loop_seconds"), numbers.known("saving_seconds")
+    run = numbers.known("run_seconds")
+    if not between or not cost or not loop or saving is None or not run or loop <= saving:
         return None
-    return between - cost, cost
+    return between, cost, loop - saving, min(loop / run, 1.0)
 
 
 def _of(hours: float, node_count: int, checkpoint_seconds: float) -> Interruptions:
     return Interruptions.of_nodes(3600 * hours, node_count, checkpoint_seconds)
 
 
-def _saved_share(now: float, best: float, of: Interruptions) -> float:
-    """Of the expected time of a long training."""
-    work = 1000 * max(now, best)
+def _saved_share(now: float, best: float, work: float, of: Interruptions) -> float:
+    """Return the share that is saved of the expected time of a training of so much work."""
     then, today = (expected_seconds(work, each, of) for each in (best, now))
     return 1 - then / today if math.isfinite(today) else math.nan
 
 
 def _steps(seconds: float, speed: LoopSpeed | None) -> int | None:
-    """As many steps as take that long; None: their pace isn't known."""
+    """Return how many steps take that long, or None if their pace isn't known."""
     if speed is None or (speed.unit == SAMPLES and not speed.batch):
         return None
     per_second = speed.rate.value / (speed.batch or 1 if speed.unit == SAMPLES else 1)

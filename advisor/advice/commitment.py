@@ -36,19 +36,19 @@ from advisor.pricing.book import PriceBook
 from advisor.sizing.demand import Demand
 
 MONTH = timedelta(days=30)
-"""Whose use counts."""
+"""The time whose use counts."""
 MICROSECOND = timedelta(microseconds=1)
 WEEK = timedelta(days=7)
 HOURS_A_MONTH = 720
 LEAST_RISK = 1.2
 """Four times the probability that the use falls: nobody knows the plans of a workspace (ours)."""
 LEAST_SPREAD = 0.1
-"""Of the use from week to week, if it was steady (ours)."""
+"""The least relative spread of the use from week to week, taken if it was steadier (ours)."""
 
 
 @dataclass(frozen=True)
 class MachineUse:
-    """When a workspace used machines of one type, region and service that it bought on demand.
+    """The use of machines of one type, region and service that a workspace bought on demand.
 
     `intervals`: machine -> aware starts and ends, in any order. What overlaps on one machine counts
     once, what lies outside of `since` to `until` not at all.
@@ -59,14 +59,14 @@ class MachineUse:
     until: datetime
 
     def weeks(self) -> list[MachineUse]:
-        """The whole weeks up to its end."""
+        """Return the whole weeks up to its end."""
         count = (self.until - self.since) // WEEK
         ends = [self.until - number * WEEK for number in range(count)]
         return [MachineUse(self.intervals, end - WEEK, end) for end in ends]
 
 
 def busy_shares(use: MachineUse) -> list[float]:
-    """For n = 1, 2, ...: the share of the time in which at least n machines were in use."""
+    """Return, for n = 1, 2, ..., the share of the time in which at least n machines were in use."""
     length = (use.until - use.since) // MICROSECOND
     turns: Counter[datetime] = Counter()
     for intervals in use.intervals.values():
@@ -84,7 +84,7 @@ def busy_shares(use: MachineUse) -> list[float]:
 
 
 def committed(shares: Sequence[float], break_even: float) -> int:
-    """How many machines were in use clearly more than the break-even share of the time."""
+    """Return how many machines were in use clearly more than the break-even share of the time."""
     return sum(share * (1 - float(MARGIN)) > break_even for share in shares)
 
 
@@ -110,8 +110,9 @@ def commit(
 
 
 def reserved(demand: Demand | None, book: PriceBook, as_of: datetime) -> Hourly | None:
-    """What a node costs on demand and reserved; None: one has no price, or the run was bought in
-    another way."""
+    """Return what a node costs on demand and reserved, or None if one has no price or the run was
+    bought in another way.
+    """
     if demand is None or demand.purchase_option != ON_DEMAND:
         return None
     return hourly(demand, book, as_of, purchase_option=RESERVED)
@@ -119,7 +120,7 @@ def reserved(demand: Demand | None, book: PriceBook, as_of: datetime) -> Hourly 
 
 @dataclass(frozen=True)
 class _Commitment:
-    """To `count` machines; `shares` are those of `busy_shares`."""
+    """A commitment to `count` machines; `shares` are those of `busy_shares`."""
 
     demand: Demand
     use: MachineUse
@@ -137,7 +138,7 @@ class _Commitment:
 
     @property
     def monthly_usd(self) -> Decimal:
-        """What all jobs of the workspace save together."""
+        """Return what all jobs of the workspace save together."""
         return self._saved_usd(self.shares) * HOURS_A_MONTH
 
     @cached_property
@@ -146,21 +147,22 @@ class _Commitment:
 
     @property
     def spread(self) -> float:
-        """The relative standard deviation of the use from week to week."""
+        """Return the relative standard deviation of the use from week to week."""
         used = [sum(week) for week in self.weeks]
         mean = statistics.fmean(used) if used else 0.0
         return statistics.pstdev(used) / mean if mean else 0.0
 
     def saving(self, cost_usd: Decimal) -> Saving:
-        """Of a run: its cost times the share that all runs save; the ends are those of the weeks
-        with least and most use."""
+        """Return the saving of a run: its cost times the share that all runs save; the ends are
+        those of the weeks with least and most use.
+        """
         spent_usd = self.usd.now_usd * _decimal(sum(self.shares))
         likely = self._saved_usd(self.shares) / spent_usd
         each = [likely, *(self._saved_usd(week) / spent_usd for week in self.weeks)]
         return Saving.of(cost_usd, *(cost_usd * end for end in (min(each), likely, max(each))))
 
     def _saved_usd(self, shares: Sequence[float]) -> Decimal:
-        """Per hour, of all machines together; below 0: they cost more."""
+        """Return the saving per hour of all machines together; below 0 if they cost more."""
         used = _decimal(sum(shares[: self.count]))
         return self.usd.now_usd * used - self.usd.then_usd * self.count
 

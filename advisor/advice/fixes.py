@@ -1,10 +1,11 @@
-"""What to change about each cause, and what that saves. The kinds differ in `kinds.py` only."""
+"""Recommends what to change about each cause, and says what that saves. The kinds are data, in
+`kinds.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 
 from advisor.advice.causes import Cause
 from advisor.advice.recommendation import MEASURED, Recommendation, Saving, Spending
@@ -19,7 +20,7 @@ class Fix:
     kind: str
     title: str
     setting: str
-    """What changes, and `value`: to what."""
+    """The setting that changes; `value` is what to change it to."""
     value: str
     effort: str
     risk: float
@@ -28,13 +29,16 @@ class Fix:
     risk_reason: str
     steps: tuple[str, ...]
     """Lines to copy, after the rule's own advice."""
+    rung: str = MEASURED
+    """The basis of its saving: the time that was measured as lost, unless the fix says else."""
 
 
 def fixes(
     found: Mapping[str, Cause], kinds: Mapping[str, Fix], spending: Spending
 ) -> list[Recommendation]:
-    """One recommendation of each kind: for the cause of the kind that wastes most."""
-    largest = sorted(found.values(), key=lambda cause: (-cause.seconds_high, cause.rule_id))
+    """Return one recommendation of each kind: for its cause whose fix gives back most."""
+    by_rule = sorted(found.values(), key=lambda cause: cause.rule_id)
+    largest = sorted(by_rule, key=lambda cause: cause.recoverable.weight, reverse=True)
     advised: dict[str, Recommendation] = {}
     for cause in largest:
         fix = kinds.get(cause.rule_id)
@@ -44,23 +48,24 @@ def fixes(
 
 
 def saving_of(cause: Cause, spending: Spending) -> Saving | None:
-    """The cause's share of the run's cost; None: no price, or the waste isn't known."""
-    if spending.cost_usd is None or not cause.seconds_high:
+    """Return the saving of the cause's fix, or None if there is no price or it isn't known what a
+    fix gives back.
+    """
+    low, high = cause.recoverable.usd_low, cause.recoverable.usd_high
+    if spending.cost_usd is None or low is None or high is None or not cause.seconds_high:
         return None
-    shares = (share_of_time(s, spending) for s in (cause.seconds_low, cause.seconds_high))
-    low, high = (spending.cost_usd * Decimal(str(share)) for share in shares)
     return Saving.of(spending.cost_usd, low, (low + high) / 2, high)
 
 
 def share_of_time(seconds: float, spending: Spending) -> float:
-    """0 to 1."""
+    """Return the seconds as a share of the run's time, from 0 to 1."""
     if spending.duration_seconds <= 0:
         return 0.0
     return min(max(seconds / spending.duration_seconds, 0.0), 1.0)
 
 
 def evidence_of(cause: Cause, spending: Spending, saving: Saving | None) -> list[str]:
-    """What was found, and what a fix saves in time and money."""
+    """Return in words what was found, and what a fix saves in time and money."""
     verdict = cause.judged.verdict
     if not cause.seconds_high:
         return [verdict.summary, "What a fix saves isn't known."]
@@ -86,7 +91,7 @@ def _recommendation(fix: Fix, cause: Cause, spending: Spending) -> Recommendatio
         saving_low_usd=saving.low if saving else None,
         saving_usd=saving.mid if saving else None,
         saving_high_usd=saving.high if saving else None,
-        monthly_saving_usd=spending.monthly_usd(saving),
+        monthly_saving_usd=spending.monthly_usd(saving, fix.rung),
         risk=fix.risk,
         risk_dimension=fix.risk_dimension,
         effort=fix.effort,
@@ -94,7 +99,7 @@ def _recommendation(fix: Fix, cause: Cause, spending: Spending) -> Recommendatio
         assumptions=["Cost is proportional to time.", "The amount of work stays the same."],
         candidates=[],
         dedupe_key=fix.kind,
-        rung=MEASURED,
+        rung=fix.rung,
         how_to_apply=[*own, *fix.steps],
         risk_reason=fix.risk_reason,
         rules=[cause.rule_id],

@@ -18,12 +18,13 @@ RULE = "input_bound"
 CORES_SPREAD = 0.2
 """Variation of the number of busy cores from run to run (log). Our choice."""
 MOST_RISK = 2.0
-"""Above it, the cores are likelier too few than enough: the work itself has to become cheaper."""
+"""The highest risk of adding workers. Above it, the cores are likelier too few than enough: the
+work itself has to become cheaper."""
 RISK_UNMEASURED = 2.0
 RISK_OF_REWRITING = 0.8
 EFFORT = "medium"
-"""In 400 jobs with low utilisation, small changes to code or scripts removed 85 % of the causes
-(Gao et al., ICSE 2024). Still, code has to change."""
+"""The effort of the fix. In 400 jobs with low utilisation, small changes to code or scripts removed
+85 % of the causes (Gao et al., ICSE 2024). Still, code has to change."""
 IN_PARALLEL = (
     "DataLoader(dataset, num_workers=..., prefetch_factor=4, pin_memory=True, "
     "persistent_workers=True)",
@@ -48,7 +49,7 @@ def fix_input_pipeline(
     demand: Demand | None,
     catalogue: Mapping[str, InstanceType],
 ) -> Recommendation | None:
-    """The recommendation, if the finding is a cause of its own."""
+    """Return the recommendation, if the finding is a cause of its own."""
     cause = found.get(RULE)
     if cause is None or spending.duration_seconds <= 0:
         return None
@@ -60,7 +61,9 @@ def fix_input_pipeline(
 
 
 def cores_after_fix(cores_busy: float, recovered_share: float) -> float:
-    """Doing the same work in less time keeps more cores busy."""
+    """Return the busy cores after the fix: doing the same work in less time keeps more of them
+    busy.
+    """
     return cores_busy / max(1 - recovered_share, 0.01)
 
 
@@ -79,7 +82,7 @@ def _in_parallel(risk: _Risk) -> Fix:
 
 
 def _make_cheaper() -> Fix:
-    """The cores are full, so that more workers wouldn't load faster."""
+    """Return the fix for full cores: more workers wouldn't load faster."""
     return Fix(
         kind=KIND,
         title="Make the preparation of data cheaper: the cores are full",
@@ -94,7 +97,7 @@ def _make_cheaper() -> Fix:
 
 
 def _has_full_cores(cause: Cause) -> bool:
-    """As the finding itself says."""
+    """Return whether the cores are full, as the finding itself says."""
     numbers = cause.judged.numbers
     busy_pct, workers = numbers.known("cpu_busy_p50_pct"), numbers.known("loader_workers")
     cores = numbers.known("cores_per_rank")
@@ -105,7 +108,7 @@ def _has_full_cores(cause: Cause) -> bool:
 def _risk(
     demand: Demand | None, catalogue: Mapping[str, InstanceType], recovered_share: float
 ) -> _Risk:
-    """The risk that the machine has too few cores to load as fast as the loop then trains."""
+    """Return the risk of too few cores to load as fast as the loop then trains."""
     machine = catalogue.get(demand.instance_type) if demand else None
     if demand is None or machine is None:
         reason = "The cores may be too few to load faster: how many were busy isn't known."

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from advisor.advice.fixes import Fix
 from advisor.advice.input_pipeline import KIND as FIX_INPUT_PIPELINE
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
+from advisor.advice.recommendation import PRIOR
 
 CHECKPOINTS = "fix_checkpoints"
 UNUSED_GPUS = "use_all_gpus"
@@ -22,8 +23,10 @@ _IN_BACKGROUND = Fix(
     risk_dimension="memory",
     risk_reason="Host memory may run out: a copy of the model stays there while it is written.",
     steps=(
-        "from torch.distributed.checkpoint import async_save",
+        "PyTorch 2.3 and newer: from torch.distributed.checkpoint import async_save",
         "pending = async_save(state, checkpoint_id=path)  # pending.result() before the next one",
+        "Lightning 1.7 and newer: Trainer(plugins=[AsyncCheckpointIO()])",
+        "Hugging Face's Trainer waits for each checkpoint: save less often (a larger save_steps).",
         "Write to a local disk first, and upload from there.",
     ),
 )
@@ -192,6 +195,8 @@ _BATCH = Fix(
     risk_dimension="quality",
     risk_reason="A larger batch may change the results: the learning rate has to be tuned again.",
     steps=("DataLoader(dataset, batch_size=...)", "Check the metric against the last run's."),
+    # Nobody has measured this training with another batch.
+    rung=PRIOR,
 )
 _RETRIES = Fix(
     kind="limit_retries",
@@ -283,6 +288,6 @@ the machine are answered by another machine."""
 
 
 def rules_of(kind: str) -> frozenset[str]:
-    """The rules whose findings a kind of recommendation answers; none: another machine."""
+    """Return the rules whose findings a kind of fix answers; empty if it is another machine."""
     rules = {rule for rule, fix in KINDS.items() if fix.kind == kind}
     return frozenset({INPUT_BOUND} if kind == FIX_INPUT_PIPELINE else rules)

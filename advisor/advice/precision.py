@@ -15,11 +15,11 @@ MEASURED_PRECISION = "measured_precision"
 """The setting of a run's configuration that its measurement fills."""
 FULL = frozenset({"fp32", "fp32/tf32"})
 SPEEDUP = Ratio(1.04, 1.21, 1.73)
-"""Of half over full precision on tensor cores, 80 % interval: 406 pairs of training workloads on
-V100, Titan V, 2080 Ti, Titan RTX and A100 (ryujaehun/pytorch-gpu-benchmark, u39kun's
+"""The speed of half over full precision on tensor cores, 80 % interval: 406 pairs of training
+workloads on V100, Titan V, 2080 Ti, Titan RTX and A100 (ryujaehun/pytorch-gpu-benchmark, u39kun's
 deep-learning-benchmark)."""
 SLOWER_PCT = 2
-"""Of those pairs, how many were slower in half precision."""
+"""The percentage of those pairs that were slower in half precision."""
 LEAST_BUSY_PCT = 50.0
 """A GPU that mostly waits isn't made faster (ours)."""
 
@@ -29,7 +29,7 @@ def mixed_precision(
 ) -> Recommendation | None:
     """Measure it first: what it gains differs from model to model. None: the GPU doesn't set the
     pace, or the run's precision isn't known, or is half already."""
-    share = _loop_share(judgements)
+    share = _loop_share(judgements, speed.util_pct) if speed else None
     if speed is None or share is None or not spending.cost_usd or not _may_gain(speed):
         return None
     model = gpu_models()[speed.gpu]
@@ -49,7 +49,7 @@ def mixed_precision(
         saving_low_usd=saving.low,
         saving_usd=saving.mid,
         saving_high_usd=saving.high,
-        monthly_saving_usd=spending.monthly_usd(saving),
+        monthly_saving_usd=spending.monthly_usd(saving, PRIOR),
         risk=1.6,
         risk_dimension="quality",
         risk_reason="The results may change: compare the metric of a whole run. "
@@ -84,16 +84,18 @@ def _has_tensor_cores(model: GpuModel) -> bool:
     return model.vendor == "NVIDIA" and model.fp16_tensor_tflops is not None
 
 
-def _loop_share(judgements: Sequence[RuleJudgement]) -> float | None:
-    """Of the run's duration, that of its steps without the wait for data."""
+def _loop_share(judgements: Sequence[RuleJudgement], util_pct: float | None) -> float | None:
+    """Return the share of the run in its steps without the wait for data; if the wait isn't known,
+    in which the GPU was busy."""
     numbers = next((j.numbers for j in judgements if j.rule_id == "input_bound"), None)
     if numbers is None:
         return None
     steps, run = numbers.known("step_seconds"), numbers.known("run_seconds")
     wait_pct = numbers.known("wait_share_pct")
-    if not steps or not run or wait_pct is None:
+    works_pct = util_pct if wait_pct is None else 100 - min(wait_pct, 100.0)
+    if not steps or not run or works_pct is None:
         return None
-    return min(steps / run, 1.0) * (1 - min(wait_pct / 100, 1.0))
+    return min(steps / run, 1.0) * works_pct / 100
 
 
 def _steps(kind: str) -> list[str]:

@@ -36,7 +36,7 @@ def probe(
     preset: Preset,
     evidence: Evidence,
 ) -> Recommendation | None:
-    """At most two machines to measure, if what that finds is worth more than it costs.
+    """Recommend at most two machines to measure, if what that finds is worth more than it costs.
 
     It is worth its share of what the job cost in the last 30 days.
     """
@@ -54,7 +54,7 @@ def probe(
 
 
 def probe_usd(offered: Offers, number: int) -> Decimal:
-    """The most that a probe of a candidate can cost."""
+    """Return the most that a probe of a candidate can cost."""
     return offered.hourly_usd(number) * MOST_SECONDS / 3600
 
 
@@ -72,6 +72,7 @@ def _recommendation(
     most_usd = sum((probe_usd(offered, number) for number in advice.targets), Decimal(0))
     names = " and ".join(f"{each.node_count} × {each.instance_type}" for each in chosen)
     rungs = {offered.prediction.speeds[number].rung for number in advice.targets}
+    rung = HISTORY if rungs == {HISTORY} else PRIOR
     return Recommendation(
         kind=KIND,
         title=f"Measure this first: {names}",
@@ -79,7 +80,7 @@ def _recommendation(
         saving_low_usd=saving.low,
         saving_usd=saving.mid,
         saving_high_usd=saving.high,
-        monthly_saving_usd=spending.monthly_usd(saving),
+        monthly_saving_usd=spending.monthly_usd(saving, rung),
         risk=round(4 * (1 - odds), 2),
         risk_dimension="speed",
         risk_reason=f"With a probability of {100 * (1 - odds):.0f} % none of them is cheaper; "
@@ -95,14 +96,15 @@ def _recommendation(
         candidates=[each.to_document() for each in chosen],
         dedupe_key=KIND,
         conflicts_with=[CHANGE_INSTANCE_TYPE],
-        rung=HISTORY if rungs == {HISTORY} else PRIOR,
+        rung=rung,
         how_to_apply=[line for each in chosen for line in _steps(each, demand)],
     )
 
 
 def _saving(advice: Advice, offered: Offers, spending: Spending) -> Saving:
-    """Of a run: nothing if none pays; likely what is expected of measuring; at best the most that
-    the fast end of an interval allows."""
+    """Return the saving on a run: nothing if no machine pays; likely what is expected of measuring;
+    at best the most that the fast end of an interval allows.
+    """
     cost = spending.cost_usd or Decimal(0)
     likely = cost * Decimal(str(advice.saving))
     best = max(_best_share(offered, number) for number in advice.targets)

@@ -17,6 +17,7 @@ from advisor.advice.recommendation import (
     Spending,
 )
 from advisor.money import display_usd
+from advisor.pricing.availability import Availability, availability
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.price import PriceKey, PriceRow
@@ -33,11 +34,12 @@ from advisor.sizing.spot import (
 SPOT, EC2, REGION, COMMIT = "buy_spot", "run_on_ec2", "other_region", "commit"
 MARGIN = Decimal("0.05")
 MOST_REGIONS = 3
-"""Named beside the cheapest one."""
+"""The most regions that are named beside the cheapest one."""
 MEAN_HOURS = (5.0, 24.0, 72.0)
-"""Between two interruptions of a node: at worst, likely, at best. Nobody publishes it; ours."""
+"""The mean hours between two interruptions of a node: at worst, likely, at best. Nobody publishes
+it; ours."""
 SAFE_SHARE = 0.5
-"""Without checkpoints, a run of at most this share of the time between interruptions (ours)."""
+"""The longest run without checkpoints, as a share of the time between interruptions (ours)."""
 SAGEMAKER = "sagemaker_training"
 ON_DEMAND, SPOT_OPTION, RESERVED = "on_demand", "spot", "reserved"
 
@@ -50,7 +52,7 @@ def buy_spot(
     as_of: datetime,
     seen: InterruptionRate | None = None,
 ) -> Recommendation | None:
-    """If spot is cheaper although the run is interrupted, even if that happens often.
+    """Recommend spot if it is cheaper although the run is interrupted, even if that happens often.
 
     Args:
         seen: how often spot machines like the run's are interrupted; None: `MEAN_HOURS`.
@@ -99,7 +101,7 @@ def buy_spot(
 def run_on_ec2(
     spending: Spending, demand: Demand | None, book: PriceBook, as_of: datetime
 ) -> Recommendation | None:
-    """The same machines without SageMaker's premium."""
+    """Recommend the same machines without SageMaker's premium."""
     if demand is None or demand.service != SAGEMAKER or demand.purchase_option != ON_DEMAND:
         return None
     name = machine_name(demand.instance_type)
@@ -140,7 +142,7 @@ def run_in_region(
     as_of: datetime,
     regions: Mapping[str, Mapping[str, InstanceType]],
 ) -> Recommendation | None:
-    """The same machines in the allowed region where they cost least.
+    """Recommend the same machines in the allowed region where they cost least.
 
     Args:
         regions: -> the types offered there.
@@ -151,7 +153,7 @@ def run_in_region(
         region: found
         for region, types in regions.items()
         if region != demand.region
-        and _is_sold(demand, types, as_of)
+        and _availability(demand, region, types, book, as_of).is_offered
         and (found := hourly(demand, book, as_of, region=region))
     }
     region = min(offered, key=lambda name: (offered[name].then_usd, name), default="")
@@ -159,6 +161,7 @@ def run_in_region(
     if saving is None:
         return None
     usd = offered[region]
+    to_check = _availability(demand, region, regions[region], book, as_of).to_check
     machines = f"{demand.node_count} × {demand.instance_type}"
     return same_machine(
         REGION,
@@ -179,6 +182,7 @@ def run_in_region(
         assumptions=[
             "The transfer of the data isn't counted.",
             "The speed is the same there.",
+            *([f"{demand.instance_type}: {to_check}."] if to_check else []),
             *usd.assumptions,
         ],
         how_to_apply=_region_steps(demand, region),
@@ -186,13 +190,13 @@ def run_in_region(
 
 
 def same_machine(kind: str, spending: Spending, saving: Saving, **said: Any) -> Recommendation:
-    """A recommendation to pay less for the same machine; `said`: the rest of its fields."""
+    """Return a recommendation to pay less for the same machine; `said`: the rest of its fields."""
     return Recommendation(
         kind=kind,
         saving_low_usd=saving.low,
         saving_usd=saving.mid,
         saving_high_usd=saving.high,
-        monthly_saving_usd=spending.monthly_usd(saving),
+        monthly_saving_usd=spending.monthly_usd(saving, SAME),
         candidates=[],
         dedupe_key=kind,
         rung=SAME,
@@ -218,8 +222,9 @@ class Hourly:
 
 
 def hourly(demand: Demand | None, book: PriceBook, as_of: datetime, **other: str) -> Hourly | None:
-    """What a node costs now, and with the other fields of the price's key; None: one of them has no
-    price at `as_of`."""
+    """Return what a node costs now, and with the other fields of the price's key; None if one of
+    them has no price at `as_of`.
+    """
     if demand is None:
         return None
     key = demand.price_key(demand.instance_type)
@@ -235,7 +240,9 @@ def _row_at(book: PriceBook, key: PriceKey, as_of: datetime) -> PriceRow | None:
 
 
 def _saving(spending: Spending, ratios: Sequence[Decimal | None]) -> Saving | None:
-    """From costs relative to now: at worst, likely, at best. None: it doesn't clearly save."""
+    """Return the saving from costs relative to now: at worst, likely, at best. None if it doesn't
+    clearly save.
+    """
     cost = spending.cost_usd
     worst, likely, best = ratios
     if not cost or worst is None or likely is None or best is None:
@@ -246,13 +253,15 @@ def _saving(spending: Spending, ratios: Sequence[Decimal | None]) -> Saving | No
 
 
 def checkpoint_seconds(judgements: Sequence[RuleJudgement]) -> float | None:
-    """Of one recorded checkpoint; None: none was recorded."""
+    """Return the seconds of one recorded checkpoint, or None if none was recorded."""
     numbers = next((j.numbers for j in judgements if j.rule_id == "checkpoint_interval"), None)
     return numbers.known("checkpoint_seconds") if numbers else None
 
 
 def _slowdown(demand: Demand, mean_hours: float, checkpoint: float | None) -> float:
-    """The expected time over today's. Without checkpoints, an interrupted run starts again."""
+    """Return the expected time divided by today's. Without checkpoints, an interrupted run starts
+    again.
+    """
     of = Interruptions.of_nodes(3600 * mean_hours, demand.node_count, checkpoint or 0.0)
     seconds = max(demand.duration_seconds, 1.0)
     if checkpoint is None and seconds > SAFE_SHARE * of.mean_seconds:
@@ -262,7 +271,7 @@ def _slowdown(demand: Demand, mean_hours: float, checkpoint: float | None) -> fl
 
 
 def _interrupted(demand: Demand, mean_hours: float) -> float:
-    """The probability that a run is interrupted."""
+    """Return the probability that a run is interrupted."""
     mean = 3600 * mean_hours / demand.node_count
     return 1 - math.exp(-demand.duration_seconds / mean)
 
@@ -291,9 +300,20 @@ def _spot_steps(demand: Demand, checkpoint: float | None) -> list[str]:
     return [*steps, "aws ec2 run-instances --instance-market-options MarketType=spot ..."]
 
 
-def _is_sold(demand: Demand, types: Mapping[str, InstanceType], as_of: datetime) -> bool:
+def _availability(
+    demand: Demand,
+    region: str,
+    types: Mapping[str, InstanceType],
+    book: PriceBook,
+    as_of: datetime,
+) -> Availability:
+    """Judge the run's machine in another region, of which the run itself shows nothing."""
     machine = types.get(demand.instance_type)
-    return machine is not None and machine.available_at(as_of.date())
+    if machine is None:
+        return Availability(False, "its hardware isn't known")
+    key = replace(demand.price_key(demand.instance_type), region=region)
+    row = _row_at(book, key, as_of)
+    return availability(machine, as_of.date(), row.seen_at.date() if row and row.seen_at else None)
 
 
 def _dearer(offered: Mapping[str, Hourly], chosen: str) -> list[str]:

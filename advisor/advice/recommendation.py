@@ -41,7 +41,7 @@ class Recommendation:
     saving_usd: Decimal | None
     saving_high_usd: Decimal | None
     monthly_saving_usd: Decimal | None
-    """Over the actual runs of the last 30 days."""
+    """The saving over the actual runs of the last 30 days; that of a `prior` is at the low end."""
     risk: float
     """0 to 4: four times the probability of the problem in `risk_dimension`."""
     risk_dimension: str
@@ -54,24 +54,27 @@ class Recommendation:
     dedupe_key: str
     """One per job and cause; the same cause keeps its key from run to run."""
     rung: str = SAME
-    """What the estimate rests on: `measured`, `same`, `history` or `prior`."""
+    """The basis of the estimate: `measured`, `same`, `history` or `prior`."""
     how_to_apply: list[str] = field(default_factory=list)
     """Steps to follow or lines to copy, in order."""
     risk_reason: str = ""
-    """Why it is a risk, in one sentence."""
+    """The reason why it is a risk, in one sentence."""
     conflicts_with: list[str] = field(default_factory=list)
     """Dedupe keys of recommendations that can't be followed together with this one."""
+    shares_after: dict[str, Decimal] = field(default_factory=dict)
+    """Dedupe key of another one -> the share that this one saves of what that one leaves, if it
+    isn't the share that it saves alone."""
     rules: list[str] = field(default_factory=list)
     """The rules whose findings it answers. A later run on which they pass has followed it."""
 
     @property
     def may_be_mailed(self) -> bool:
-        """Whether it may be sent to people who didn't ask."""
+        """Return whether it may be sent to people who didn't ask."""
         return self.risk <= MOST_RISK_MAILED
 
     @property
     def changes_price(self) -> bool:
-        """Whether it changes what an hour costs, and so the worth of every saved hour."""
+        """Return whether it changes what an hour costs, and so the worth of every saved hour."""
         return bool(PRICE_SETTINGS & self.change.keys())
 
 
@@ -85,7 +88,7 @@ class Saving:
 
     @classmethod
     def of(cls, cost_usd: Decimal, low: Decimal, mid: Decimal, high: Decimal) -> Saving:
-        """Sorted, and clamped to 0 and the cost."""
+        """Return the saving, sorted and clamped to 0 and the cost."""
         return cls(*sorted(_within(usd, cost_usd) for usd in (low, mid, high)))
 
 
@@ -97,21 +100,24 @@ class Spending:
     duration_seconds: float
     recent_costs_usd: tuple[Decimal, ...]
 
-    def monthly_usd(self, saving: Saving | None) -> Decimal | None:
-        """The same share of each recent run; None: no price."""
+    def monthly_usd(self, saving: Saving | None, rung: str) -> Decimal | None:
+        """Return the same share of each recent run, or None without a price. Nobody has measured
+        what a `prior` saves, so only its low end counts.
+        """
         if saving is None or not self.cost_usd:
             return None
         total = sum(self.recent_costs_usd, Decimal(0))
-        return _within(total * saving.mid / self.cost_usd, total)
+        counted = saving.low if rung == PRIOR else saving.mid
+        return _within(total * counted / self.cost_usd, total)
 
 
 def _within(usd: Decimal, spent_usd: Decimal) -> Decimal:
-    """In nano-dollars, and never above the spend, which may have more digits."""
+    """Return the amount in nano-dollars, never above the spend, which may have more digits."""
     return min(rounded_usd(max(usd, Decimal(0))), spent_usd)
 
 
 def risk_of_more_than(capacity: float, demand: float, spread: float) -> float:
-    """0 to 4: four times the probability that a later run needs more than is available.
+    """Return four times the probability (0 to 4) that a later run needs more than is available.
 
     Args:
         spread: the standard deviation of the demand's logarithm from run to run.

@@ -20,10 +20,11 @@ from advisor.speed.slices import log_kept
 
 KIND = "share_gpu"
 MOST_BUSY = 0.8
-"""Of public measurements of jobs that share a GPU, none of one set slows down while their
-utilisations sum to at most this."""
+"""The highest sum of utilisations at which none of one set of public measurements of jobs that
+share a GPU slows down."""
 LOSING_PCT = 25
-"""On another set, up to so many of 100 pairs take longer together than one after the other."""
+"""The number of 100 pairs, on another set, that may take longer together than one after the
+other."""
 MOST_RUNS = 4
 KEPT_ON_SLICE = 0.9
 """The least share of its speed that a run keeps on a MIG slice, to be worth naming (ours)."""
@@ -36,8 +37,10 @@ def share_gpu(
     catalogue: Mapping[str, InstanceType],
     preset: Preset,
 ) -> Recommendation | None:
-    """Measure it first, as pairs that fit may lose all the same. None: two runs don't fit, or
-    what one needs isn't known, or the job has one run a month, or the loader sets the pace."""
+    """Recommend to measure it first, as pairs that fit may lose all the same. Return None if two
+    runs don't fit, or what one needs isn't known, or the job has one run a month, or the loader
+    sets the pace.
+    """
     machine = catalogue.get(demand.instance_type) if demand else None
     if demand is None or machine is None or speed is None or speed.pace != GPU:
         return None
@@ -57,7 +60,7 @@ def share_gpu(
         saving_low_usd=saving.low,
         saving_usd=saving.mid,
         saving_high_usd=saving.high,
-        monthly_saving_usd=spending.monthly_usd(saving),
+        monthly_saving_usd=spending.monthly_usd(saving, PRIOR),
         risk=round(4 * LOSING_PCT / 100, 2),
         risk_dimension="speed",
         risk_reason=f"Up to {LOSING_PCT} of 100 pairs that fit took longer together than one "
@@ -74,7 +77,7 @@ def share_gpu(
 
 
 def _fitting(demand: Demand, speed: LoopSpeed, machine: InstanceType, preset: Preset) -> int:
-    """How many runs fit on the machines; 1 if that isn't known."""
+    """Return how many runs fit on the machines; 1 if that isn't known."""
     used = demand.gpu_use
     gpu_memory = speed.gpu_memory_bytes
     whole = demand.gpus * demand.node_count
@@ -115,8 +118,9 @@ def _steps(speed: LoopSpeed, machine: InstanceType, count: int) -> list[str]:
 
 
 def _profile(speed: LoopSpeed, machine: InstanceType, count: int) -> str:
-    """The smallest MIG profile of which `count` fit, and on which a run keeps its speed and has
-    its memory; empty: there is none."""
+    """Return the smallest MIG profile of which `count` fit, and on which a run keeps its speed and
+    has its memory; empty if there is none.
+    """
     model = gpu_models().get(machine.gpu_key)
     if model is None or speed.util_pct is None or not speed.gpu_memory_bytes:
         return ""

@@ -52,10 +52,10 @@ class Term:
 
 
 def attribute(a: CostFactors, b: CostFactors) -> tuple[Term, ...] | None:
-    """The terms of `b`'s cost minus `a`'s in whole nano-USD. They add up to it exactly.
+    """Return the terms of `b`'s cost minus `a`'s in whole nano-USD. They add up to it exactly.
 
-    None if the figures are inconsistent: one is negative, or a cost is 0 and none of its factors
-    is, or the reverse. `other` is present only if it differs.
+    Return None if the figures are inconsistent: one is negative, or a cost is 0 and none of its
+    factors is, or the reverse. `other` is present only if it differs.
     """
     if min(*_numbers(a), *_numbers(b)) < 0 or not (_agrees(a) and _agrees(b)):
         return None
@@ -68,7 +68,7 @@ def attribute(a: CostFactors, b: CostFactors) -> tuple[Term, ...] | None:
 
 
 def _agrees(run: CostFactors) -> bool:
-    """A cost is 0 if and only if one of its factors is."""
+    """Return whether the cost is 0 if and only if one of its factors is."""
     return (min(_factors(run).values()) == 0) == (run.cost_usd == 0)
 
 
@@ -105,7 +105,7 @@ def _with_other(run: CostFactors) -> _Exact:
 
 
 def _with_zeros(a: CostFactors, b: CostFactors) -> _Exact:
-    """The whole difference, assigned to the factors that are 0 in one of the runs."""
+    """Return the whole difference, assigned to the factors that are 0 in one of the runs."""
     before, after = _factors(a), _factors(b)
     turned = [name for name in before if (before[name] == 0) != (after[name] == 0)]
     each = (b.cost_usd - a.cost_usd) / len(turned) if turned else Decimal(0)
@@ -130,13 +130,13 @@ def _with_phases(term: Term, a: CostFactors, b: CostFactors) -> Term:
 
 
 def _all_time(run: CostFactors) -> _Exact:
-    """The phases, and the rest of the duration."""
+    """Return the phases, and the rest of the duration."""
     rest = run.duration_seconds - sum(run.phase_seconds.values(), Decimal(0))
     return {**run.phase_seconds, OTHER_TIME: rest} if rest else dict(run.phase_seconds)
 
 
 def _rounded(exact: _Exact, difference: Decimal) -> tuple[Term, ...]:
-    """In nano-USD. The largest term takes the rounding difference."""
+    """Return the terms in nano-USD. The largest one takes the rounding difference."""
     rounded = {name: rounded_usd(usd) for name, usd in exact.items()}
     largest = max(rounded, key=lambda name: abs(rounded[name]))
     rounded[largest] += difference - sum(rounded.values(), Decimal(0))

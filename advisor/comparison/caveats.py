@@ -1,4 +1,4 @@
-"""What a person should know before trusting a comparison, as sentences."""
+"""The caveats of a comparison: what a person should know before trusting it, as sentences."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _work(work: SharedWork) -> Iterator[str]:
 
 
 def _results(a: RunFacts, b: RunFacts, work: SharedWork, quality: Quality) -> Iterator[str]:
-    """What the sentence doesn't say of them."""
+    """Yield what the comparison's sentence doesn't say of the results."""
     if quality.worse and not work.is_same:
         yield f"The results are worse: {', '.join(map(str, quality.worse))}."
     for moved in quality.unclear:

@@ -34,7 +34,7 @@ class Comparison:
     """Adds up to `b`'s cost minus `a`'s; None if a cost or a factor isn't known."""
     warnings: tuple[str, ...]
     incomparable_because: tuple[str, ...]
-    """Why the costs are not compared, by run and field; empty: they are."""
+    """The reasons why the costs are not compared, by run and field; empty if they are."""
     is_same_work: bool
     """The same workload and the same amount of work."""
     quality: Quality
@@ -44,18 +44,19 @@ class Comparison:
 
     @property
     def why(self) -> str:
-        """The causes of the difference in cost, in one sentence; empty: not known."""
+        """Return the causes of the difference in cost, in one sentence; empty if unknown."""
         return wording.why(self.attribution)
 
     @property
     def exactly(self) -> str:
-        """The calculation from `a`'s cost to `b`'s, to the nano-dollar; empty: not known."""
+        """Return the calculation from `a`'s cost to `b`'s, to the nano-dollar; empty if unknown."""
         return wording.exactly(self.a.cost_usd, self.b.cost_usd, self.attribution)
 
     @property
     def cost_change_pct(self) -> Decimal | None:
-        """The change of the cost for the same work, start-up included; for different amounts of
-        work the change of the cost per unit without start-up. None: `incomparable_because`."""
+        """Return the change of the cost for the same work, start-up included; for different amounts
+        of work the change of the cost per unit without start-up. None if `incomparable_because`.
+        """
         work = self.per_work
         old, new = (
             (work.a_usd, work.b_usd) if work.is_same else (work.a_growing_usd, work.b_growing_usd)
@@ -65,8 +66,9 @@ class Comparison:
         return 100 * (new / old - 1)
 
     def markdown(self) -> str:
-        """Markdown for a pull request or an issue: the sentence, the changes, and collapsed
-        figures."""
+        """Return Markdown for a pull request or an issue: the sentence, the changes, and collapsed
+        figures.
+        """
         return markdown(self)
 
 
@@ -108,7 +110,9 @@ def _saving(a: RunFacts, b: RunFacts) -> Decimal | None:
 
 
 def _attribution(a: RunFacts, b: RunFacts) -> tuple[Term, ...] | None:
-    """None also for a partial run: what is missing would look like a cause."""
+    """Return the causes, or None; also for a partial run: what is missing would look like a
+    cause.
+    """
     if a.incomplete_because or b.incomplete_because:
         return None
     before, after = _cost_factors(a), _cost_factors(b)

@@ -1,4 +1,4 @@
-"""What people set for the metrics of a job: the better direction, and the loss they tolerate.
+"""The settings of a job's metrics: the better direction, and the loss that people tolerate.
 
 One metric per line: `val/auroc: higher, 2 %`, `dice: 1 point`, `gamma: ignore`.
 """
@@ -27,14 +27,14 @@ _DIRECTIONS: dict[str, Direction] = {"higher": "higher", "lower": "lower", "igno
 
 @checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class MetricSetting:
-    """What a person set for one metric. None: as usual."""
+    """The settings that a person chose for one metric. None: as usual."""
 
     direction: Direction | None = None
-    """Which values are better; `ignore`: it doesn't measure quality."""
+    """The direction of better values; `ignore` if it doesn't measure quality."""
     tolerated_loss: float | None = None
     """A smaller change for the worse isn't worse."""
     unit: Unit = "percent"
-    """Of the loss: percent of the value, or points (0.01 of a share, else 1)."""
+    """The unit of the loss: percent of the value, or points (0.01 of a share, else 1)."""
 
     def __post_init__(self) -> None:
         loss = self.tolerated_loss
@@ -55,7 +55,7 @@ class JobMetrics:
     """Metric -> the largest change between alike runs that is no change; missing: unknown."""
 
     def less_is_better(self, name: str) -> bool | None:
-        """As set, else by its name; None: unknown, or it is ignored."""
+        """Return the direction as set, else by the metric's name; None if unknown or ignored."""
         chosen = self.settings.get(name, MetricSetting()).direction
         return (
             less_is_better(name) if chosen is None else {"lower": True, "higher": False}.get(chosen)
@@ -70,25 +70,25 @@ USUAL = JobMetrics({}, {})
 
 
 def from_document(document: Any) -> dict[str, MetricSetting]:
-    """Raises ValueError (pydantic's) for another shape."""
+    """Return the settings in a JSON document. Raises ValueError (pydantic's) for another shape."""
     settings = _DOCUMENT.validate_python(document)
     _check(settings)
     return settings
 
 
 def to_document(settings: MetricSettings) -> dict[str, Any]:
-    """For JSON. `from_document` is the inverse."""
+    """Return the settings for JSON. `from_document` is the inverse."""
     document: dict[str, Any] = _DOCUMENT.dump_python(dict(settings), mode="json")
     return document
 
 
 def as_lines(settings: MetricSettings) -> str:
-    """By name: PostgreSQL keeps no order of a document's keys."""
+    """Return a line for each metric, by name: PostgreSQL keeps no order of a document's keys."""
     return "\n".join(f"{name}: {_words(setting)}" for name, setting in sorted(settings.items()))
 
 
 def from_lines(text: str) -> dict[str, MetricSetting]:
-    """The inverse of `as_lines`. Raises ValueError, which names the line and what to write."""
+    """Parse the lines of `as_lines`. Raises ValueError, which names the line and what to write."""
     settings = dict(_line(line) for line in filter(None, map(str.strip, text.split("\n"))))
     _check(settings)
     return settings

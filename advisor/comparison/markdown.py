@@ -39,7 +39,7 @@ class _Compared(Protocol):
 
 
 def markdown(comparison: _Compared) -> str:
-    """The sentence, the causes, the changes, warnings, and collapsed figures."""
+    """Return the sentence, the causes, the changes, warnings, and collapsed figures."""
     runs = [f"#{comparison.a.number}", f"#{comparison.b.number}"]
     changes = [[c.name, plain(c.a), plain(c.b)] for c in comparison.configuration_changes]
     figures = [[row.name, row.a, row.b, row.change] for row in comparison.metrics]

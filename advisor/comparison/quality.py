@@ -1,4 +1,4 @@
-"""Whether a run's results are worse than another's, so that no saving is claimed.
+"""Decides whether a run's results are worse than another's, so that no saving is claimed.
 
 A metric is worse if its last value changed for the worse by more than is tolerated: what people set
 for the job, else the noise of earlier runs, else `WORSE_RATIO` or one point. Of a metric whose
@@ -18,10 +18,10 @@ from rules.metric_direction import is_share
 WORSE_RATIO = 0.05
 """Share of the value. Smaller changes can come from a seed."""
 POINT = 0.01
-"""Of a share from 0 to 1, such as an accuracy; of one in percent it is 1. One point matters near
-the end of the scale."""
+"""One point of a share from 0 to 1, such as an accuracy; of one in percent it is 1. One point
+matters near the end of the scale."""
 LEAST_RUNS = 5
-"""With fewer earlier runs the noise isn't known."""
+"""The fewest earlier runs by which the noise is known."""
 LEAST_NOISE = 0.001
 """Share of the value: a job that repeats exactly may still differ in the last digits."""
 _SIGMAS, _MAD_TO_SIGMA = 3.0, 1.4826
@@ -55,11 +55,11 @@ class Moved:
 
 @dataclass(frozen=True)
 class Quality:
-    """Why no saving can be claimed; empty: nothing is known to be worse."""
+    """The reasons why no saving can be claimed; empty if nothing is known to be worse."""
 
     worse: tuple[Moved, ...] = ()
     unclear: tuple[Moved, ...] = ()
-    """These moved, and their better direction isn't known."""
+    """The metrics that moved, and whose better direction isn't known."""
 
     def __bool__(self) -> bool:
         return bool(self.worse or self.unclear)
@@ -68,7 +68,7 @@ class Quality:
 def quality_of_b(
     a: Mapping[str, float] | None, b: Mapping[str, float] | None, job: JobMetrics = USUAL
 ) -> Quality:
-    """The common metrics that are worse in `b`, or that moved in an unknown direction."""
+    """Return the common metrics that are worse in `b`, or that moved in an unknown direction."""
     both = sorted({*(a or {})} & {*(b or {})})
     moved = [Moved(name, (a or {})[name], (b or {})[name]) for name in both]
     known = [m for m in moved if math.isfinite(m.a) and math.isfinite(m.b)]
@@ -79,7 +79,7 @@ def quality_of_b(
 
 
 def noise(values: Iterable[float]) -> float | None:
-    """The largest usual change of a metric between alike runs; None: too few runs."""
+    """Return the largest usual change of a metric between alike runs; None for too few runs."""
     known = [value for value in values if math.isfinite(value)]
     if len(known) < LEAST_RUNS:
         return None
@@ -89,7 +89,7 @@ def noise(values: Iterable[float]) -> float | None:
 
 
 def noise_of(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Metric -> its noise in these runs, for those that are in enough of them."""
+    """Return metric -> its noise in these runs, for those that are in enough of them."""
     names = {name for run in runs for name in run}
     each = {name: noise(run[name] for run in runs if name in run) for name in sorted(names)}
     return {name: value for name, value in each.items() if value is not None}
@@ -110,7 +110,9 @@ def _is_unclear(moved: Moved, job: JobMetrics) -> bool:
 
 
 def _is_more(change: float, tolerated: float) -> bool:
-    """0.95 - 0.94 is one point, whatever its last binary digit says."""
+    """Return whether the change is more than tolerated. 0.95 - 0.94 is one point, whatever its last
+    binary digit says.
+    """
     return change > tolerated and not math.isclose(change, tolerated, rel_tol=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Why the costs of two runs are not compared: each reason names the run and the field."""
+"""The reasons why the costs of two runs are not compared. Each names the run and the field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATES = {
 
 
 def reasons(a: RunFacts, b: RunFacts, work: SharedWork) -> tuple[str, ...]:
-    """Empty: the costs of the same work are compared."""
+    """Return the reasons; none if the costs of the same work are compared."""
     runs = (a, b)
     states = [unfinished(run) for run in runs if is_unfinished(run)]
     prices = [f"run #{run.number} has no price{_missing(run)}" for run in runs if not _priced(run)]
@@ -23,7 +23,7 @@ def reasons(a: RunFacts, b: RunFacts, work: SharedWork) -> tuple[str, ...]:
 
 
 def is_unfinished(run: RunFacts) -> bool:
-    """It didn't finish, or not all of it is known yet."""
+    """Return whether it didn't finish, or not all of it is known yet."""
     return run.state != FINISHED or bool(run.incomplete_because)
 
 
@@ -35,7 +35,9 @@ def unfinished(run: RunFacts) -> str:
 
 
 def other_workload(a: RunFacts, b: RunFacts) -> list[str]:
-    """The fields of the workload that differ. Those that only one run states are left out."""
+    """Return the fields of the workload that differ. Those that only one run states are left
+    out.
+    """
     jobs = [("job", a.job, b.job)] if a.job != b.job else []
     stated = [name for name in a.workload if name in b.workload]
     both = [(name, a.workload[name], b.workload[name]) for name in stated]
@@ -77,6 +79,6 @@ def _missing(run: RunFacts) -> str:
 
 
 def _times(ratio: float) -> str:
-    """`twice`, `half`, `1.3 times`."""
+    """Write `twice`, `half`, `1.3 times`."""
     words = {0.5: "half", 2.0: "twice"}
     return words.get(round(ratio, 2), f"{ratio:.2g} times")

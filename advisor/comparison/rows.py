@@ -54,7 +54,7 @@ class Figure:
     in_points: bool = False
     """Shares change by percentage points, because a percentage of a percentage misleads."""
     is_compared: bool = True
-    """Without it the change is left out, because the runs' work or completeness differs."""
+    """True if the change is shown; False if the runs' work or completeness differs."""
     is_training_metric: bool = False
     """The training named and measured it."""
 
@@ -102,7 +102,7 @@ MEASURED = (
 def metric_rows(
     a: RunFacts, b: RunFacts, work: SharedWork, metrics: JobMetrics, *, is_compared: bool
 ) -> Iterator[MetricRow]:
-    """The figures that at least one run has; a missing one shows a dash, never 0.
+    """Return the rows of figures that at least one run has; a missing one shows a dash, never 0.
 
     Args:
         is_compared: nothing forbids to compare the costs of the runs' work.
@@ -137,7 +137,9 @@ def _all_rows(
 
 
 def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[MetricRow | None]:
-    """Of different amounts of work only the growing part compares: see `startup`."""
+    """Yield the cost per unit and the work. Of different amounts of work only the growing part
+    compares: see `startup`.
+    """
     per_unit = COST_PER + work.unit.removesuffix("s")
     whole = Figure(per_unit, display_usd_per_unit, True, is_compared=is_same)
     yield whole.row(work.a_usd, work.b_usd)

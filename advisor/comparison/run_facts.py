@@ -38,18 +38,19 @@ class RunFacts:
     quality: Mapping[str, float] | None = None
     """User metric -> its last value; None: not compared."""
     incomplete_because: tuple[str, ...] = ()
-    """What is still missing, e.g. `node-2 hasn't reported its end`; empty: nothing."""
+    """The things that are still missing, e.g. `node-2 hasn't reported its end`; empty if none
+    is."""
 
     @property
     def growing_share(self) -> float | None:
-        """The share of its time that grows with its work; None: not measured."""
+        """Return the share of its time that grows with its work; None if not measured."""
         # A running run's cost and phases are those of its last analysis; its duration is of now.
         analysed = sum(self.phase_seconds.values()) if self.state == "running" else None
         return growing_share(self.phase_seconds, analysed or self.duration_seconds or 0.0)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings that can be tuned, the machines first."""
+        """Return all settings that can be tuned, the machines first."""
         machines = {
             "instance_type": ", ".join(self.instance_types) or None,
             "node_count": self.node_count or None,
@@ -58,7 +59,7 @@ class RunFacts:
 
     @property
     def machines(self) -> str:
-        """`3 × ml.p3.8xlarge`; empty: not known."""
+        """Write `3 × ml.p3.8xlarge`; empty if unknown."""
         if not self.node_count or not self.instance_types:
             return ""
         return f"{self.node_count} × {' + '.join(self.instance_types)}"

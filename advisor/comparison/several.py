@@ -46,7 +46,7 @@ class Row:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """One of each run. What is written the same is equally good."""
+        """Return one cell for each run. What is written the same is equally good."""
         texts = [self._written(value) for value in self.values]
         best = self._best(set(texts) - {NOTHING})
         return tuple(Cell(text, text == best) for text in texts)
@@ -55,7 +55,9 @@ class Row:
         return NOTHING if value is None else self.figure.write(value)
 
     def _best(self, texts: Set[str]) -> str | None:
-        """None: no side is better, the runs may not be compared by it, or all are equal."""
+        """Return the best text, or None if no side is better, the runs may not be compared by it,
+        or all are equal.
+        """
         is_less_better = self.figure.is_less_better
         if is_less_better is None or not self.figure.is_compared or len(texts) < 2:
             return None
@@ -82,12 +84,12 @@ class Several:
 
     @property
     def are_comparable(self) -> bool:
-        """By their cost for the same amount of work."""
+        """Return whether the runs can be compared by their cost for the same amount of work."""
         return not any(each.incomparable_because for each in self.with_first)
 
     @property
     def warnings(self) -> list[str]:
-        """Each once, with the runs that it is about."""
+        """Return each warning once, with the runs that it is about."""
         about: dict[str, list[int]] = {}
         for each in self.with_first:
             for words in each.warnings:
@@ -99,7 +101,7 @@ class Several:
 
 
 def compare_several(runs: Sequence[RunFacts], metrics: JobMetrics = USUAL) -> Several:
-    """At least two runs; the others are compared with the first."""
+    """Compare two runs or more: each of the others with the first."""
     first, *others = runs
     with_first = tuple(compare(first, other, metrics) for other in others)
     names = dict.fromkeys(name for run in runs for name in run.settings)
@@ -117,7 +119,7 @@ def compare_several(runs: Sequence[RunFacts], metrics: JobMetrics = USUAL) -> Se
 def _rows(
     runs: Sequence[RunFacts], with_first: Sequence[Comparison], metrics: JobMetrics
 ) -> Iterator[Row]:
-    """The figures that at least one run has."""
+    """Yield the figures that at least one run has."""
     is_compared = not any(each.incomparable_because for each in with_first)
     is_same = is_compared and all(each.is_same_work for each in with_first)
     cost = Figure(COST, display_usd, True, is_compared=is_same)
@@ -138,7 +140,7 @@ def _rows(
 
 
 def _per_unit(with_first: Sequence[Comparison], is_compared: bool, is_same: bool) -> Iterator[Row]:
-    """In the unit that all counted; none: no row."""
+    """Yield the rows in the unit that all runs counted; none without such a unit."""
     works = [each.per_work for each in with_first]
     unit = works[0].unit
     if unit == WHOLE_RUN or any(work.unit != unit for work in works):

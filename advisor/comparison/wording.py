@@ -16,7 +16,7 @@ from advisor.money import (
     display_signed_usd,
     display_usd,
     display_usd_per_unit,
-    plain_usd,
+    exact_usd,
 )
 
 NOTABLE_WAIT_POINTS = 5
@@ -35,7 +35,7 @@ def sentence(
     *,
     is_same_workload: bool,
 ) -> str:
-    """`b` compared with the earlier `a`. Says "less" or "more" only if both runs finished the same
+    """Compare `b` with the earlier `a`. Says "less" or "more" only if both runs finished the same
     work and have a price.
 
     Args:
@@ -60,7 +60,7 @@ def sentence(
 
 
 def why(terms: Sequence[Term] | None) -> str:
-    """The causes of the difference in cost, the largest first; empty: not known."""
+    """Return the causes of the difference in cost, the largest first; empty if unknown."""
     ordered = sorted(terms or (), key=lambda term: -abs(term.usd))
     parts = [
         f"{display_signed_usd(term.usd)} {term.name}{_by_phase(term)}"
@@ -74,9 +74,9 @@ def why(terms: Sequence[Term] | None) -> str:
 
 
 def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | None) -> str:
-    """The calculation from one cost to the other, to the nano-dollar; empty: not known.
+    """Return the calculation from one cost to the other, to the nano-dollar; empty if unknown.
 
-    `$2 − $0.75 instance type + $0.25 duration = $1.5 (−25.00 %)`
+    `$2.00 − $0.75 instance type + $0.25 duration = $1.50 (−25.00 %)`
     """
     if old is None or new is None or terms is None:
         return ""
@@ -91,7 +91,7 @@ def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | No
 
 
 def _every_digit(usd: Decimal) -> str:
-    return f"${plain_usd(abs(usd))}"
+    return f"${exact_usd(abs(usd))}"
 
 
 def _by_phase(term: Term) -> str:
@@ -137,7 +137,7 @@ def _difference(a: RunFacts, b: RunFacts, old: Decimal, new: Decimal) -> str:
 
 
 def _other_work(a: RunFacts, b: RunFacts, work: SharedWork) -> str:
-    """The runs did different amounts of the same workload, or have other data."""
+    """Return the sentence for different amounts of the same workload, or for other data."""
     if work.other_data is not None:
         costs = f"{display_usd(a.cost_usd)} and {display_usd(b.cost_usd)}"
         difference = _start(other_data(work.other_data, a, b))
@@ -200,12 +200,12 @@ def _data_wait(a: RunFacts, b: RunFacts) -> str:
 
 
 def change_pct(old: Decimal | float, new: Decimal | float) -> float | None:
-    """None if there is nothing to compare with."""
+    """Return the change in percent; None if there is nothing to compare with."""
     return 100 * (float(new) / float(old) - 1) if old else None
 
 
 def signed(number: float, digits: int) -> str:
-    """`+1.5`, `−0.2`, and `0.0` without a sign."""
+    """Write `+1.5`, `−0.2`, and `0.0` without a sign."""
     shown = f"{abs(number):.{digits}f}"
     if not float(shown):
         return shown
@@ -213,7 +213,9 @@ def signed(number: float, digits: int) -> str:
 
 
 def display_seconds(seconds: float) -> str:
-    """At most three digits: `12 ms`, `4.25 s`, `41 s`, `12.4 min`, `5.33 h`."""
+    """Return the time with at most three digits: `12 ms`, `4.25 s`, `41 s`, `12.4 min`, `5.33
+    h`.
+    """
     if 0 < seconds < 0.9995:
         return f"{1000 * seconds:.3g} ms"
     if 0 < seconds < 9.995:
@@ -226,5 +228,5 @@ def display_seconds(seconds: float) -> str:
 
 
 def plain(value: Any) -> str:
-    """A setting's value, as people read it."""
+    """Return a setting's value, as people read it."""
     return "not set" if value is None else str(value)

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Protocol
 
 UNITS = ("samples", "tokens", "epochs", "steps")
-"""In the order in which they are tried. Steps are last, because they compare only at equal batch
-size."""
+"""The units in the order in which they are tried. Steps are last, because they compare only at
+equal batch size."""
 WHOLE_RUN = "run"
 LEAST_AMOUNT = 1e-3
 """Amounts of a unit below this count as none."""
@@ -61,7 +61,7 @@ class SharedWork:
 
     @property
     def is_same(self) -> bool:
-        """Equal amounts of the same data, as far as known."""
+        """Return whether the runs did equal amounts of the same data, as far as known."""
         return self.is_equal and self.other_data is None
 
     @property
@@ -70,7 +70,7 @@ class SharedWork:
 
 
 def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
-    """Both runs' amounts in the first common unit; without one, the unit is `run`.
+    """Return both runs' amounts in the first common unit; without one, the unit is `run`.
 
     Args:
         batch_differs: equal steps with unequal batches are not equal work, so steps are left out.
@@ -93,12 +93,14 @@ def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
 
 
 def quantity(amount: float) -> str:
-    """`19,200`, `0.5`."""
-    return f"{amount:,.0f}" if float(amount).is_integer() else f"{amount:,.1f}"
+    """Write `19,200`, `0.5`, `0.004`."""
+    if float(amount).is_integer():
+        return f"{amount:,.0f}"
+    return f"{amount:,.1f}" if abs(amount) >= 1 else f"{amount:.1g}"
 
 
 def _is_counted(amount: float) -> bool:
-    """The cost per unit of a tiny amount means nothing."""
+    """Return whether the amount is large enough: the cost per unit of a tiny one means nothing."""
     return math.isfinite(amount) and amount >= LEAST_AMOUNT
 
 
@@ -112,7 +114,7 @@ def _growing_each(run: Worked, amount: float) -> Decimal | None:
 
 
 def _other_data(a: Mapping[str, float], b: Mapping[str, float]) -> OtherData | None:
-    """None: the epochs are alike, or their sizes aren't known."""
+    """Return the sizes of the runs' epochs, or None if they are alike or unknown."""
     for unit in ("samples", "tokens"):
         counted = [run.get(name, 0.0) for run in (a, b) for name in (unit, "epochs")]
         if all(map(_is_counted, counted)):

@@ -1,4 +1,4 @@
-"""What each second of a node's day cost, so that the day can be split at any moment.
+"""The charges for each second of a node's day, so that the day can be split at any moment.
 
 Costs are kept per node and UTC day, but months follow a workspace's time zone, so a month can begin
 within a UTC day. A moment splits a cost as midnight does: the node's running total up to it is
@@ -27,7 +27,7 @@ class Charge:
     start: datetime
     end: datetime
     usd_per_hour: Fraction
-    """Of this run: the price x its units x its share."""
+    """The price of this run: the price x its units x its share."""
 
     def usd_before(self, moment: datetime) -> Fraction:
         held = max(min(moment, self.end) - self.start, timedelta())
@@ -48,23 +48,26 @@ class DayCharges:
 
     @property
     def total_usd(self) -> Fraction:
-        """The node's exact cost up to the end of the day."""
+        """Return the node's exact cost up to the end of the day."""
         return self.earlier_usd + sum(charge.usd for charge in self.charges)
 
     @property
     def usd(self) -> Decimal:
-        """The cost of the day."""
+        """Return the cost of the day."""
         return rounded_usd(self.total_usd) - rounded_usd(self.earlier_usd)
 
     def usd_before(self, moment: datetime) -> Decimal:
-        """The part of `usd` until a moment, from 0 to all. Never decreases for a later moment."""
+        """Return the part of `usd` until a moment, from 0 to all. Never decreases for a later
+        moment.
+        """
         total = self.earlier_usd + sum(each.usd_before(moment) for each in self.charges)
         return rounded_usd(total) - rounded_usd(self.earlier_usd)
 
 
 def as_document(day: date, paid: DayCharges) -> dict[str, Any]:
-    """JSON with microseconds since the day's midnight. Fractions are in base 16, because Python
-    limits the length of decimal texts."""
+    """Return JSON with microseconds since the day's midnight. Fractions are in base 16, because
+    Python limits the length of decimal texts.
+    """
     midnight = datetime.combine(day, time(), UTC)
     return {
         "earlier_usd": _text(paid.earlier_usd),
@@ -80,7 +83,7 @@ def as_document(day: date, paid: DayCharges) -> dict[str, Any]:
 
 
 def from_document(day: date, document: Mapping[str, Any]) -> DayCharges:
-    """The charges that `as_document` wrote."""
+    """Return the charges that `as_document` wrote."""
     midnight = datetime.combine(day, time(), UTC)
     charges = (
         Charge(midnight + start * _MICROSECOND, midnight + end * _MICROSECOND, _fraction(rate))

@@ -14,7 +14,7 @@ it: the seconds of the minimum that no node used follow the node that used the m
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +22,8 @@ from fractions import Fraction
 from itertools import pairwise
 
 from advisor.costing.charges import Charge, DayCharges
+from advisor.costing.electricity import DayEnergy, Electricity, rate_words, usd_of_joules
+from advisor.money import rounded_usd
 from advisor.pricing import providers
 from advisor.pricing.book import PriceBook, Span
 from advisor.pricing.price import PriceKey, PriceRow
@@ -29,11 +31,12 @@ from advisor.pricing.price import PriceKey, PriceRow
 Interval = tuple[datetime, datetime]
 
 _MICROSECOND = timedelta(microseconds=1)
+_SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True)
 class NodeUse:
-    """When a run held a machine, and its share of it.
+    """The time in which a run held a machine, and its share of it.
 
     Attributes:
         node_key: identifies the node within the run. A node may have several uses with different
@@ -44,6 +47,11 @@ class NodeUse:
         owns_machine: the machine was started for this run, so the provider's minimum applies.
         machine_start: identifies one start of a machine; nodes that share it share its minimum.
             Empty: no other node of the run used the machine.
+        crowding: the part that is left of the run's share while other runs hold the machine, too.
+        energy: what the run's GPUs on the node took, by day, as measured.
+        billed_share: the seconds that the platform bills over those for which the machine was
+            held; 1 unless it says so.
+        retained_seconds: for which the machine was kept after its last interval, charged too.
     """
 
     node_key: str
@@ -53,6 +61,10 @@ class NodeUse:
     owns_machine: bool = False
     units: int = 1
     machine_start: str = ""
+    crowding: Fraction = Fraction(1)
+    energy: tuple[DayEnergy, ...] = ()
+    billed_share: Fraction = Fraction(1)
+    retained_seconds: int = 0
 
 
 _Held = tuple[datetime, datetime, NodeUse]
@@ -83,10 +95,12 @@ class RunCost:
     parts: tuple[CostPart, ...]
     total_usd: Decimal | None
     missing: tuple[str, ...]
+    electricity: Electricity | None = None
+    """The electricity in the parts; None: no rate of these machines has a price for it."""
 
     @property
     def known_usd(self) -> Decimal:
-        """The sum of the parts that have a price."""
+        """Return the sum of the parts that have a price."""
         return sum((part.usd for part in self.parts), Decimal(0))
 
 
@@ -97,6 +111,12 @@ class _Piece:
     span: Span
     units: Fraction
     """Priced units of this run: the machine's units times the run's share."""
+    crowding: Fraction = Fraction(1)
+    watts: Fraction | None = None
+    """Mean power of the run's GPUs on that day, its share of them while other runs use them, too.
+    None: not measured."""
+    measured_share: Fraction = Fraction(0)
+    """The share of the day's time on the node in which the power was measured."""
 
     @property
     def day(self) -> date:
@@ -107,11 +127,19 @@ class _Piece:
         return (self.span.end - self.span.start) // _MICROSECOND
 
     def charge(self, row: PriceRow) -> Charge:
-        return Charge(self.span.start, self.span.end, Fraction(row.usd_per_hour) * self.units)
+        hourly = Fraction(row.usd_per_hour) * self.units
+        if self.watts is not None:
+            hourly += usd_of_joules(self.watts * _SECONDS_PER_HOUR, row)
+        return Charge(self.span.start, self.span.end, hourly)
+
+    @property
+    def joules(self) -> Fraction | None:
+        """The energy in this time; None: not measured."""
+        return None if self.watts is None else self.watts * self.microseconds / 10**6
 
 
 def cost_of_run(uses: Iterable[NodeUse], book: PriceBook) -> RunCost:
-    """The cost of all nodes of a run, at the prices of their own time; no nodes cost $0.
+    """Return the cost of all nodes of a run, at the prices of their own time; no nodes cost $0.
 
     Raises:
         ValueError: a time without zone, an end before its start, a share outside 0..1, or
@@ -123,17 +151,19 @@ def cost_of_run(uses: Iterable[NodeUse], book: PriceBook) -> RunCost:
     billed = _billed(by_node)
     parts: list[CostPart] = []
     missing: list[str] = []
+    metered: list[_Piece] = []
     for node_key, node_uses in sorted(by_node.items()):
-        pieces = _pieces(billed[node_key], book)
+        pieces = _with_power(_pieces(billed[node_key], book), node_uses[0].energy)
+        metered += (piece for piece in pieces if piece.span.row and piece.span.row.usd_per_kwh)
         parts += _parts(node_key, pieces)
         if any(piece.span.row is None for piece in pieces) or not _is_priced(node_uses, book):
             missing.append(node_key)
     total = None if missing else sum((part.usd for part in parts), Decimal("0E-9"))
-    return RunCost(tuple(parts), total, tuple(missing))
+    return RunCost(tuple(parts), total, tuple(missing), _electricity(metered))
 
 
 def _is_priced(uses: list[NodeUse], book: PriceBook) -> bool:
-    """Whether a machine has a price, even if it was held for no time."""
+    """Return whether a machine has a price, even if it was held for no time."""
     starts = ((use.price_key, start) for use in uses for start, _ in use.intervals)
     return all(book.price_at(key, start) is not None for key, start in starts)
 
@@ -141,6 +171,8 @@ def _is_priced(uses: list[NodeUse], book: PriceBook) -> bool:
 def _checked(use: NodeUse) -> NodeUse:
     if not 0 < use.share <= 1:
         raise ValueError(f"node {use.node_key}: share is {use.share}; it must be in 0..1, not 0")
+    if use.billed_share < 0 or use.retained_seconds < 0:
+        raise ValueError(f"node {use.node_key}: the billed time is negative")
     if use.units < 1:
         raise ValueError(f"node {use.node_key}: {use.units} units; it must be at least 1")
     for start, end in use.intervals:
@@ -152,8 +184,9 @@ def _checked(use: NodeUse) -> NodeUse:
 
 
 def _billed(by_node: Mapping[str, list[NodeUse]]) -> dict[str, list[_Held]]:
-    """Node -> when it was held or paid for, in order and without overlaps."""
+    """Return node -> when it was held or paid for, in order and without overlaps."""
     billed = {node_key: _held(uses) for node_key, uses in by_node.items()}
+    retained = {node_key: list(_retained(held)) for node_key, held in billed.items()}
     by_start: dict[tuple[str, str], list[_Held]] = defaultdict(list)
     for node_key, held in sorted(billed.items()):
         for entry in held:
@@ -162,7 +195,18 @@ def _billed(by_node: Mapping[str, list[NodeUse]]) -> dict[str, list[_Held]]:
     for together in by_start.values():
         for entry in _rest_of_minimum(together):
             billed[entry[2].node_key].append(entry)
-    return {node_key: sorted(held, key=_times) for node_key, held in billed.items()}
+    return {
+        node_key: [*sorted(held, key=_times), *retained[node_key]]
+        for node_key, held in billed.items()
+    }
+
+
+def _retained(held: list[_Held]) -> Iterator[_Held]:
+    """Yield the time for which the machine was kept after the run, of which all is billed."""
+    if held and held[-1][2].retained_seconds:
+        _, end, use = held[-1]
+        kept = timedelta(seconds=use.retained_seconds)
+        yield end, end + kept, replace(use, billed_share=Fraction(1))
 
 
 def _times(held: _Held) -> Interval:
@@ -170,7 +214,7 @@ def _times(held: _Held) -> Interval:
 
 
 def _held(uses: list[NodeUse]) -> list[_Held]:
-    """When the node was held, in order and without overlaps."""
+    """Return when the node was held, in order and without overlaps."""
     held = sorted(
         ((*interval, use) for use in uses for interval in merged(use.intervals)), key=_times
     )
@@ -181,8 +225,9 @@ def _held(uses: list[NodeUse]) -> list[_Held]:
 
 
 def _rest_of_minimum(together: list[_Held]) -> Iterator[_Held]:
-    """The seconds of the provider's minimum in which nobody used the machine after its start, so
-    that no second is charged twice. Each follows the uses that ended before it."""
+    """Yield the seconds of the provider's minimum in which nobody used the machine after its start,
+    so that no second is charged twice. Each follows the uses that ended before it.
+    """
     used = merged((start, end) for start, end, _ in together)
     paid_until = used[0][0] + timedelta(seconds=max(_minimum_seconds(use) for *_, use in together))
     following = [*(start for start, _ in used[1:]), paid_until]
@@ -198,7 +243,7 @@ def _minimum_seconds(use: NodeUse) -> int:
 
 
 def merged(intervals: Iterable[Interval]) -> list[Interval]:
-    """Overlapping and touching intervals joined, in UTC, in order."""
+    """Join overlapping and touching intervals, in UTC, in order."""
     joined: list[Interval] = []
     for start, end in sorted((a.astimezone(UTC), b.astimezone(UTC)) for a, b in intervals):
         if joined and start <= joined[-1][1]:
@@ -210,15 +255,52 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
 
 def _pieces(held: list[_Held], book: PriceBook) -> list[_Piece]:
     return [
-        _Piece(span, use.units * use.share)
+        _Piece(span, use.units * use.share * use.billed_share, use.crowding)
         for start, end, use in held
         for day_start, day_end in _days(start, end)
         for span in book.spans(use.price_key, day_start, day_end)
     ]
 
 
+def _with_power(pieces: list[_Piece], energy: Iterable[DayEnergy]) -> list[_Piece]:
+    """Return the pieces of a node with its power, which is even over the time of each day."""
+    by_day = {each.day: each for each in energy}
+    held: dict[date, int] = defaultdict(int)
+    for piece in pieces:
+        held[piece.day] += piece.microseconds
+    return [
+        _powered(piece, by_day[piece.day], Fraction(held[piece.day], 10**6))
+        if piece.day in by_day and held[piece.day]
+        else piece
+        for piece in pieces
+    ]
+
+
+def _powered(piece: _Piece, energy: DayEnergy, held_seconds: Fraction) -> _Piece:
+    watts = energy.joules * piece.crowding / held_seconds
+    share = min(Fraction(str(energy.seconds)) / held_seconds, Fraction(1))
+    return replace(piece, watts=watts, measured_share=share)
+
+
+def _electricity(metered: list[_Piece]) -> Electricity | None:
+    """Return the electricity of the pieces whose rate has a price for it; None without any."""
+    rows = [(piece, piece.span.row) for piece in metered if piece.span.row is not None]
+    if not rows:
+        return None
+    whole = sum(piece.microseconds for piece, _ in rows)
+    known = sum((piece.measured_share * piece.microseconds for piece, _ in rows), Fraction(0))
+    measured = [(piece.joules, row) for piece, row in rows if piece.joules is not None]
+    usd = sum((usd_of_joules(joules, row) for joules, row in measured), Fraction(0))
+    return Electricity(
+        usd=rounded_usd(usd) if measured else None,
+        joules=round(sum((joules for joules, _ in measured), Fraction(0))) if measured else None,
+        measured_share=float(known / whole) if whole else 0.0,
+        rates=sorted({rate_words(row) for _, row in rows}),
+    )
+
+
 def _days(start: datetime, end: datetime) -> Iterator[Interval]:
-    """The interval, split at each UTC midnight."""
+    """Split the interval at each UTC midnight."""
     while start < end:
         midnight = datetime(start.year, start.month, start.day, tzinfo=UTC) + timedelta(days=1)
         yield start, min(midnight, end)
@@ -254,28 +336,44 @@ def _part(
     )
 
 
-def shares_on_machine(uses: Iterable[NodeUse]) -> tuple[NodeUse, ...]:
-    """The uses of one machine by any runs, scaled down while their shares add up to more than 1.
+def shares_on_machine(
+    uses: Iterable[NodeUse], wanted: Collection[str] | None = None
+) -> tuple[NodeUse, ...]:
+    """Return the uses of one machine by any runs, scaled down while their shares add up to more
+    than 1.
 
     During that time each share is divided by the sum, so the machine is paid once. A use whose
     share changes is returned in several pieces with the same `node_key`, which must identify the
     run as well. A use of no length is returned as it is, because its machine was started.
+
+    Args:
+        wanted: return the uses of these node keys alone; None: of all. The time grows with their
+            number times that of all intervals.
     """
     given = [_checked(use) for use in uses]
-    instants = [use for use in given if all(start == end for start, end in use.intervals)]
-    edges = sorted({time for use in given for interval in use.intervals for time in interval})
+    returned = [i for i, use in enumerate(given) if wanted is None or use.node_key in wanted]
+    instants = [given[i] for i in returned if all(s == e for s, e in given[i].intervals)]
+    changes: dict[datetime, list[tuple[int, int]]] = defaultdict(list)
+    for i, use in enumerate(given):
+        for start, end in merged(use.intervals):
+            changes[start].append((i, 1))
+            changes[end].append((i, -1))
     held: dict[tuple[int, Fraction], list[Interval]] = defaultdict(list)
-    for start, end in pairwise(edges):
-        active = [i for i, use in enumerate(given) if _holds(use, start)]
-        total = sum(given[i].share for i in active)
-        for i in active:
-            held[i, given[i].share / max(total, Fraction(1))].append((start, end))
+    total, is_active = Fraction(0), [False] * len(given)
+    for start, end in pairwise(sorted(changes)):
+        for i, sign in changes[start]:
+            total += sign * given[i].share
+            is_active[i] = sign > 0
+        for i in returned:
+            if is_active[i]:
+                held[i, given[i].share / max(total, Fraction(1))].append((start, end))
     scaled = [
-        replace(given[i], share=share, intervals=tuple(merged(intervals)))
+        replace(
+            given[i],
+            share=share,
+            crowding=share / given[i].share,
+            intervals=tuple(merged(intervals)),
+        )
         for (i, share), intervals in sorted(held.items())
     ]
     return (*scaled, *instants)
-
-
-def _holds(use: NodeUse, when: datetime) -> bool:
-    return any(start <= when < end for start, end in use.intervals)

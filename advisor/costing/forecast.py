@@ -20,8 +20,9 @@ from advisor.money import rounded_usd
 HISTORY = timedelta(days=100)
 """Holds the three months before, less those days of the first that the month has had already."""
 LEAST_DAYS = 7
-"""In fewer known days a single day with spend is no evidence of a rhythm, and each further one
-halves, thirds, ... what is missing to so many days: an expensive first day is not every day."""
+"""The fewest known days in which a single day with spend is evidence of a rhythm. In fewer, each
+further one halves, thirds, ... what is missing to so many days: an expensive first day is not every
+day."""
 WITHIN = 0.8
 """The share of months that should end within the interval."""
 _Z = NormalDist().inv_cdf((1 + WITHIN) / 2)
@@ -57,7 +58,7 @@ def forecast(
     month_start: datetime,
     month_end: datetime,
 ) -> Forecast | None:
-    """The forecast for the month from `month_start` to `month_end` that contains `now`.
+    """Forecast the month from `month_start` to `month_end` that contains `now`.
 
     Args:
         spent_usd: exact, since the month's start.
@@ -65,7 +66,8 @@ def forecast(
         first_day: the UTC day of the first spend ever.
 
     Returns:
-        None: too little is known. Nothing was spent before `now`, or on a single day of the last
+        The forecast; None if too little is known. Nothing was spent before `now`, or on a single
+            day of the last
         week and never before.
     """
     today = now.astimezone(UTC).date()
@@ -94,14 +96,15 @@ def forecast(
 
 
 def _known(daily_usd: Mapping[date, Decimal], first_day: date, today: date) -> Daily:
-    """The days before today since the first one; today alone, if it is the first."""
+    """Return the days before today since the first one; today alone, if it is the first."""
     days = _days(max(first_day, today - HISTORY), today) or [today]
     return {day: float(daily_usd.get(day, 0)) for day in days}
 
 
 def _counted_days(known: Daily, today_usd: float) -> float | None:
-    """The days that the known spend counts for: more than there are while they are few. None: its
-    days are too few to tell how often it comes."""
+    """Return the days that the known spend counts for: more than there are while they are few. None
+    if its days are too few to tell how often it comes.
+    """
     days_with_spend = sum(usd > 0 for usd in known.values()) + (today_usd > 0)
     missing = max(0, LEAST_DAYS - len(known))
     if missing and days_with_spend < 2:
@@ -112,7 +115,9 @@ def _counted_days(known: Daily, today_usd: float) -> float | None:
 def _level(
     known: Daily, usual_day: Usual, month_start: date, rest_usd: float, stretch: float
 ) -> _Level:
-    """Of the month so far, and of the days before it up to the usual spend of the rest."""
+    """Return the level of the month so far, and of the days before it up to the usual spend of the
+    rest.
+    """
     before = [day for day in known if day < month_start]
     so_far = [day for day in known if day >= month_start]
     usual_before_usd, usual_so_far_usd = usual_day.usd(before), usual_day.usd(so_far)
@@ -125,13 +130,15 @@ def _level(
 
 
 def _rest_of_today_usd(usual_usd: float, spent_usd: float, now: datetime) -> float:
-    """What is missing to a usual day, but not faster than a day's spend continues."""
+    """Return what is missing to a usual day, but not faster than a day's spend continues."""
     midnight = datetime.combine(now.astimezone(UTC).date() + _DAY, time(), UTC)
     return max(0.0, min(usual_usd - spent_usd, usual_usd * ((midnight - now) / _DAY)))
 
 
 def _interval_usd(rest_usd: float, level: _Level, dispersion_usd: float) -> tuple[float, float]:
-    """Of the rest of the month: normal with its variance and that of the level, never below 0."""
+    """Return the interval of the rest of the month: normal with its variance and that of the level,
+    never below 0.
+    """
     if not rest_usd:
         return 0.0, 0.0
     margin_usd = _Z * math.sqrt(dispersion_usd * rest_usd * (1 + rest_usd / level.known_usd))
@@ -139,7 +146,9 @@ def _interval_usd(rest_usd: float, level: _Level, dispersion_usd: float) -> tupl
 
 
 def _nearest_day(moment: datetime) -> date:
-    """The UTC day whose midnight is nearest: a month of the workspace's zone in whole UTC days."""
+    """Return the UTC day whose midnight is nearest: a month of the workspace's zone in whole UTC
+    days.
+    """
     return (moment.astimezone(UTC) + _DAY / 2).date()
 
 

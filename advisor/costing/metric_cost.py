@@ -57,8 +57,9 @@ class Trained:
 def metric_costs(
     a: Trained, b: Trained, direction: DirectionOf = less_is_better
 ) -> Iterator[MetricCost]:
-    """For each common metric with a known direction: the cost until the best value that both runs
-    reached. Progress that was recorded for the other direction is left out."""
+    """Yield for each common metric with a known direction the cost until the best value that both
+    runs reached. Progress that was recorded for the other direction is left out.
+    """
     for name in sorted({*a.progress} & {*b.progress}):
         is_less_better = direction(name)
         both = [a.progress[name], b.progress[name]]
@@ -72,7 +73,7 @@ def metric_costs(
 
 
 def best_values(run: Trained) -> Iterator[BestValue]:
-    """For each metric with a known direction: the cost until its best value."""
+    """Yield for each metric with a known direction the cost until its best value."""
     for name in sorted(run.progress):
         if points := run.progress[name]:
             seconds, value = points[-1]
@@ -82,8 +83,9 @@ def best_values(run: Trained) -> Iterator[BestValue]:
 def improvements(
     name: str, points: Iterable[tuple[float, float]], direction: DirectionOf = less_is_better
 ) -> list[list[float]]:
-    """The new best values of a metric in order of time, at most `MOST_POINTS` including the first
-    and the last; empty if the direction is unknown."""
+    """Return the new best values of a metric in order of time, at most `MOST_POINTS` including the
+    first and the last; empty if the direction is unknown.
+    """
     is_less_better = direction(name)
     if is_less_better is None:
         return []
@@ -100,7 +102,7 @@ def improvements(
 
 
 def _improves(progress: Progress, is_less_better: bool) -> bool:
-    """Each new best value is better than the one before."""
+    """Return whether each new best value is better than the one before."""
     values = [value for _, value in progress]
     return bool(values) and values == sorted(values, reverse=is_less_better)
 

@@ -25,7 +25,7 @@ def notes(
 
 
 def _partial(own_shares: Mapping[str, Fraction]) -> list[str]:
-    """One sentence for all nodes of one share."""
+    """Return one sentence for all nodes of one share."""
     shares = dict.fromkeys(share for share in own_shares.values() if share < 1)
     return [
         f"The run was allocated {_share(share)} of {_nodes(own_shares, share)} and is charged for "

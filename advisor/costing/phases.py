@@ -14,7 +14,7 @@ OTHER_TIME = "other"
 def usd_by_phase(
     total_usd: Decimal, phase_seconds: Mapping[str, float], duration_seconds: float
 ) -> dict[str, Decimal]:
-    """The cost of each phase in whole nano-USD. The parts add up exactly to the whole.
+    """Return the cost of each phase in whole nano-USD. The parts add up exactly to the whole.
 
     A run holds its machines all the time, so a phase costs its share of the time. Time in no phase
     is `other`.

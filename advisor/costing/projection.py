@@ -27,14 +27,7 @@ class Projection:
     planned: float
     seconds_left: float
     usd: Decimal
-    """The cost at the end. `low_usd` and `high_usd` differ if the amount done is known in whole
-    units only."""
-    low_usd: Decimal
-    high_usd: Decimal
-
-    @property
-    def is_interval(self) -> bool:
-        return self.low_usd != self.high_usd
+    """The cost at the end."""
 
 
 def projection(
@@ -44,36 +37,30 @@ def projection(
     work: Mapping[str, float],
     parameters: Mapping[str, Any],
 ) -> Projection | None:
-    """The final cost of a run whose parameters state its total steps or epochs.
+    """Return the final cost of a run whose parameters state its total steps or epochs.
 
     The rest is done at the pace of the training so far, and paid at the price of the run so far.
-    Epochs are counted when they begin, so the last one may be new or nearly done: an interval.
 
     Returns:
-        None: no total or no work is known, nothing is left to do, or no training time is known.
+        The projection; None if no total or no work is known, nothing is left to do, or no training
+            time is known.
     """
     for unit, names in PLANNED.items():
-        planned, seen = _planned(parameters, names), work.get(unit, 0.0)
-        uncertain = 1.0 if unit == "epochs" else 0.0
-        if planned is None or seen - uncertain <= 0 or planned <= seen - uncertain:
+        planned, done = _planned(parameters, names), work.get(unit, 0.0)
+        if planned is None or done <= 0 or planned <= done:
             continue
-        done = seen - uncertain / 2
-        left = [_seconds_left(train_seconds, d, planned) for d in (seen, done, seen - uncertain)]
         if not train_seconds > 0 or not duration_seconds > 0:
             return None
-        usd = [_usd_at_end(cost_usd, duration_seconds, seconds) for seconds in left]
-        return Projection(unit, done, planned, left[1], usd[1], usd[0], usd[2])
+        left = train_seconds / done * (planned - done)
+        usd = _usd_at_end(cost_usd, duration_seconds, left)
+        return Projection(unit, done, planned, left, usd)
     return None
 
 
 def has_reached_plan(work: Mapping[str, float], parameters: Mapping[str, Any]) -> bool:
-    """The parameters state a total of steps or epochs, and so much was done."""
+    """Return whether the parameters state a total of steps or epochs, and so much was done."""
     plans = ((unit, _planned(parameters, names)) for unit, names in PLANNED.items())
     return any(planned is not None and work.get(unit, 0) >= planned for unit, planned in plans)
-
-
-def _seconds_left(train_seconds: float, done: float, planned: float) -> float:
-    return max(train_seconds / done * (planned - done), 0.0)
 
 
 def _usd_at_end(cost_usd: Decimal, duration_seconds: float, seconds_left: float) -> Decimal:
@@ -82,7 +69,7 @@ def _usd_at_end(cost_usd: Decimal, duration_seconds: float, seconds_left: float)
 
 
 def _planned(parameters: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
-    """The first parameter that is a number above 0."""
+    """Return the first parameter that is a number above 0."""
     stated = {str(k).lstrip("-").replace("-", "_").lower(): v for k, v in parameters.items()}
     for name in names:
         try:

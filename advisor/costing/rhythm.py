@@ -47,7 +47,9 @@ def day_before_month_end(day: date) -> int:
 
 
 def working_day_of_month(day: date) -> int:
-    """Saturdays and Sundays are alike; public holidays aren't known."""
+    """Return the number of the working day. Saturdays and Sundays are alike; public holidays aren't
+    known.
+    """
     return _working_days(day, 1, day.day)
 
 
@@ -71,7 +73,9 @@ def _month_days(day: date) -> int:
 
 @cache
 def _working_days(day: date, first: int, last: int) -> int:
-    """From day `first` to day `last` of the month; 0 if `day` itself isn't a working day."""
+    """Return the working days from day `first` to day `last` of the month; 0 if `day` itself isn't
+    a working day.
+    """
     if day.weekday() >= SATURDAY:
         return 0
     return sum(day.replace(day=each).weekday() < SATURDAY for each in range(first, last + 1))
@@ -79,7 +83,7 @@ def _working_days(day: date, first: int, last: int) -> int:
 
 @dataclass(frozen=True)
 class Usual:
-    """What a day usually costs, from the `known` days, of which there is at least one."""
+    """The usual cost of a day, from the `known` days, of which there is at least one."""
 
     known: Daily
     rhythm: Rhythm
@@ -90,7 +94,7 @@ class Usual:
 
     @cached_property
     def _numbers(self) -> list[int]:
-        """Of the known days."""
+        """Return the numbers of the known days."""
         return [self.rhythm(day) for day in self.known]
 
     @cached_property
@@ -105,12 +109,12 @@ class Usual:
         return {number: fmean(usd) for number, usd in self._alike.items()}
 
     def usd(self, days: Iterable[date]) -> float:
-        """A day of a number that was never seen costs the mean."""
+        """Return the usual spend. A day of a number that was never seen costs the mean."""
         return sum(self._means.get(self.rhythm(day), self.mean_usd) for day in days)
 
     @cached_property
     def misses(self) -> dict[date, float]:
-        """Each day's spend less the mean of the others like it, where there are others."""
+        """Return each day's spend less the mean of the others like it, where there are others."""
         means = {number: (self._means[number], len(usd)) for number, usd in self._alike.items()}
         missed = {}
         for number, (day, usd) in zip(self._numbers, self.known.items(), strict=True):
@@ -121,10 +125,10 @@ class Usual:
 
     @cached_property
     def dispersion_usd(self) -> float:
-        """The variance of a sum of days, per USD that they usually cost.
+        """Return the variance of a sum of days, per USD that they usually cost.
 
-        As for a quasi-Poisson variable: days without usual spend have no variance. One more miss,
-        by the mean, stands for what few days can't show.
+        It is as for a quasi-Poisson variable: days without usual spend have no variance. One more
+        miss, by the mean, stands for what few days can't show.
         """
         if not self.mean_usd:
             return 0.0
@@ -141,7 +145,7 @@ class Usual:
 
 
 def usual(known: Daily) -> Usual:
-    """By the rhythm that predicts the known days best."""
+    """Return what is usual by the rhythm that predicts the known days best."""
     plain = Usual(known, every_day)
     best, least = plain, MOST_ERROR
     for rhythm in RHYTHMS:
@@ -153,7 +157,7 @@ def usual(known: Daily) -> Usual:
 
 
 def _error(tried: Usual, plain: Usual) -> float:
-    """The squared error of each day's prediction, as a share of that of the plain mean."""
+    """Return the squared error of each day's prediction, as a share of that of the plain mean."""
     if len(tried.misses) < LEAST_REPEATS:
         return 1.0
     whole = sum(plain.misses[day] ** 2 for day in tried.misses)

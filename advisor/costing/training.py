@@ -15,10 +15,11 @@ from fractions import Fraction
 
 from rules.ledger_labels import LABELS
 
-NOT_GOOD = ("initialise", "compile", "restore", "restart", "lost", "checkpoint")
-"""What goodput leaves out. Google's ml-goodput-measurement calls them TPU_INITIALIZATION and
-TRAINING_PREP (`initialise`), PROGRAM_STARTUP (`compile`), CHECKPOINT_RESTORE (`restore`),
-INFRASTRUCTURE_RECOVERY (`restart`), WASTED_PROGRESS (`lost`) and CHECKPOINT_SAVE (`checkpoint`)."""
+NOT_GOOD = ("initialise", "compile", "first_steps", "restore", "restart", "lost", "checkpoint")
+"""The labels that goodput leaves out. Google's ml-goodput-measurement calls them TPU_INITIALIZATION
+and TRAINING_PREP (`initialise`), PROGRAM_STARTUP (`compile`, `first_steps`), CHECKPOINT_RESTORE
+(`restore`), INFRASTRUCTURE_RECOVERY (`restart`), WASTED_PROGRESS (`lost`) and CHECKPOINT_SAVE
+(`checkpoint`)."""
 UNKNOWN, EFFECTIVE = "gap", "effective"
 
 
@@ -29,7 +30,7 @@ class Part:
     label: str
     microseconds: int
     usd: Decimal | None
-    """None: no price."""
+    """The cost; None without a price."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Attempt:
     """One start of a run's processes on one set of nodes."""
 
     held_us: tuple[tuple[int, int], ...]
-    """When its nodes were held, on one clock for all attempts."""
+    """The times in which its nodes were held, on one clock for all attempts."""
     parts: tuple[Part, ...]
 
 
@@ -66,20 +67,23 @@ class TrainingLedger:
 
     @property
     def usd(self) -> Decimal | None:
-        """None: a part has no price."""
+        """Return the cost, or None if a part has no price."""
         return added_usd(part.usd for part in self.parts)
 
     @property
     def goodput(self) -> Fraction | None:
-        """Of the held time whose use is known, the share that was not start, load, restart, lost
-        work or checkpoint; None: nothing is known."""
+        """Return the share, of the held time whose use is known, that was not start, load, restart,
+        lost work or checkpoint; None if nothing is known.
+        """
         known = self.microseconds - self._time(UNKNOWN)
         bad = sum(self._time(label) for label in NOT_GOOD)
         return Fraction(known - bad, known) if known else None
 
     @property
     def effective_share(self) -> Fraction | None:
-        """Effective dollars over paid dollars; None: no price, or nothing was paid."""
+        """Return effective dollars divided by paid dollars; None without a price, or if nothing was
+        paid.
+        """
         paid = self.usd
         effective = added_usd(part.usd for part in self.parts if part.label == EFFECTIVE)
         return Fraction(effective) / Fraction(paid) if paid and effective is not None else None
@@ -89,7 +93,7 @@ class TrainingLedger:
 
 
 def training_ledger(attempts: Sequence[Attempt]) -> TrainingLedger:
-    """The attempts may come in any order."""
+    """Add up the attempts, which may come in any order."""
     every: dict[str, list[Part]] = {}
     for attempt in attempts:
         for part in attempt.parts:
@@ -99,7 +103,7 @@ def training_ledger(attempts: Sequence[Attempt]) -> TrainingLedger:
 
 
 def added_usd(amounts: Iterable[Decimal | None]) -> Decimal | None:
-    """None if one of them is."""
+    """Return the sum, or None if one of the amounts is None."""
     known = list(amounts)
     return None if None in known else sum((usd for usd in known if usd is not None), Decimal(0))
 

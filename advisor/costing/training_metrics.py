@@ -1,4 +1,4 @@
-"""What a training had cost when a metric reached a value, counted from the training's first run.
+"""The cost of a training when a metric reached a value, counted from the training's first run.
 
 Money is spread evenly over the time for which each attempt held its machines, so time without a
 machine costs nothing, and neither the division into runs nor the order of arrival has an influence.
@@ -23,9 +23,9 @@ class Reached:
     value: float
     at_us: int
     seconds: float
-    """Since the training's first start."""
+    """The seconds since the training's first start."""
     usd: Decimal | None
-    """Of all attempts until then; None: no price."""
+    """The cost of all attempts until then; None without a price."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class MetricCurve:
     name: str
     is_less_better: bool
     points: tuple[Reached, ...]
-    """In order of time, each better than the one before; never empty."""
+    """The points in order of time, each better than the one before; never empty."""
 
     @property
     def best(self) -> Reached:
         return self.points[-1]
 
     def first(self, target: float) -> Reached | None:
-        """When it first was this good; None: it never was."""
+        """Return when it first was this good, or None if it never was."""
         return next((each for each in self.points if self._is_reached(each.value, target)), None)
 
     def _is_reached(self, value: float, target: float) -> bool:
@@ -54,10 +54,10 @@ Points = Sequence[tuple[int, float]]
 def curves(
     attempts: Sequence[Attempt], told: Mapping[str, Points], direction: DirectionOf
 ) -> list[MetricCurve]:
-    """Of the metrics whose better direction is known, by name.
+    """Return the curves of the metrics whose better direction is known, by name.
 
     Args:
-        told: of all runs of the training, in any order.
+        told: the values of all runs of the training, in any order.
     """
     began = min((start for attempt in attempts for start, _ in attempt.held_us), default=None)
     found: list[MetricCurve] = []
@@ -72,7 +72,7 @@ def curves(
 
 
 def usd_until(attempts: Iterable[Attempt], at_us: int) -> Decimal | None:
-    """What all attempts had cost by then; None: one of them has no price."""
+    """Return what all attempts had cost by then; None if one of them has no price."""
     total = Fraction(0)
     for attempt in attempts:
         share = _held_share(attempt, at_us)
@@ -89,7 +89,7 @@ def _reached(attempts: Sequence[Attempt], began: int, after_us: int, value: floa
 
 
 def _held_share(attempt: Attempt, at_us: int) -> Fraction:
-    """Of the time for which it held machines, the share before then."""
+    """Return the share before then of the time for which it held machines."""
     held = sum(end - start for start, end in attempt.held_us)
     until = sum(max(min(end, at_us) - start, 0) for start, end in attempt.held_us)
     return Fraction(until, held) if held else Fraction(0)

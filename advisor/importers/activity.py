@@ -1,4 +1,4 @@
-"""What traces of CPUs and GPUs have in common: categories, nesting, and when a GPU was busy."""
+"""The common parts of traces of CPUs and GPUs: categories, nesting, and when a GPU was busy."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ T = TypeVar("T", bound=Timed)
 
 
 def is_collective(kernel: str) -> bool:
-    """Whether a kernel is one of NCCL's or RCCL's."""
+    """Return whether a kernel is one of NCCL's or RCCL's."""
     return _COLLECTIVE.search(kernel) is not None
 
 
 def own_times(operations: Iterable[T]) -> Iterator[tuple[T, float, T | None]]:
-    """Each operation of one thread, its time without those that it called, and its caller."""
+    """Yield each operation of one thread, its time without those that it called, and its caller."""
     open_ones: list[tuple[T, float]] = []
     for each in sorted(operations, key=lambda each: (each.start_us, -each.end_us)):
         while open_ones and open_ones[-1][0].end_us <= each.start_us:
@@ -59,7 +59,9 @@ def _closed(open_ones: list[tuple[T, float]]) -> tuple[T, float, T | None]:
 
 
 def union(start_us: Floats, end_us: Floats) -> tuple[Floats, Floats]:
-    """The same time as intervals that rise and don't overlap: those of several streams do."""
+    """Return the same time as intervals that rise and don't overlap: those of several streams
+    do.
+    """
     order = np.argsort(start_us, kind="stable")
     start, end = start_us[order], end_us[order]
     until = np.concatenate(([-np.inf], np.maximum.accumulate(end)))
@@ -70,7 +72,7 @@ def union(start_us: Floats, end_us: Floats) -> tuple[Floats, Floats]:
 def busy_samples(
     by_gpu: Mapping[int, tuple[Floats, Floats]], began_ms: int, ended_ms: int
 ) -> Samples | None:
-    """The share of each cell in which a kernel ran or memory was copied.
+    """Return the share of each cell in which a kernel ran or memory was copied.
 
     Args:
         by_gpu: number -> `union` of what ran on it, in Unix microseconds.

@@ -23,9 +23,10 @@ _BLOCK = tarfile.BLOCKSIZE
 _DISK_BLOCK = 4096
 """Disks give out no less."""
 _LOOK_BYTES = 64 * 1024 * 1024
-"""Written between two looks at the space that is left."""
+"""The bytes that are written between two looks at the space that is left."""
 _MOST_EXTENDED_BYTES = 1024 * 1024
-"""Of one extended header: a path takes some KB, attributes of a file system up to 64."""
+"""The most bytes of an extended header: a path takes some KB, attributes of a file system up to
+64."""
 _PAX, _PAX_OTHER = (tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE), (tarfile.XGLTYPE,)
 _LONG_NAME, _LONG_LINK = tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
 _EXTENDED = (*_PAX, *_PAX_OTHER, _LONG_NAME, _LONG_LINK)
@@ -35,7 +36,8 @@ _WITHOUT_CONTENT = (
 )
 _PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 _MAP_GOES_ON, _MORE_MAP_GOES_ON = 482, 504
-"""Where an old header of a sparse file, and each block of its map, say that a block follows."""
+"""The places where an old header of a sparse file, and each block of its map, say that a block
+follows."""
 _RECORD = re.compile(rb"([1-9][0-9]{0,6}) ")
 _SIZE = re.compile(rb"[0-9]{1,19}")
 _SPARSE = b"GNU.sparse."
@@ -68,7 +70,7 @@ def unpack(
 
 
 class _Content:
-    """What a gzip stream holds, read once from its beginning to its end."""
+    """The content of a gzip stream, read once from its beginning to its end."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -118,7 +120,7 @@ class _Member:
 
 @dataclass
 class _Said:
-    """What extended headers say of the member after them."""
+    """The facts that extended headers state of the member after them."""
 
     path: str | None = None
     length: int | None = None

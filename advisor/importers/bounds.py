@@ -1,4 +1,4 @@
-"""What an import may take of a machine, where it is taken: bytes and inodes written, space left."""
+"""The bounds of what an import may take of a machine: bytes and inodes written, space left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class NoSpaceError(NotImportableError):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What an archive or a bucket's folder may hold, and what unpacking it may take.
+    """The bounds of what an archive or a bucket's folder may hold, and of what unpacking it may
+    take.
 
     Attributes:
         unpacked_bytes: read of it, and written to the disk.

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 from uuid import UUID
 
-from trimtab.wire import LIMITS, Declaration, Gpu, NodeFacts
+from trimtab.wire import LIMITS, Declaration, Gpu, NodeFacts, job_of_training
 
+from advisor.costing.billing import AS_HELD, Billing
 from advisor.importers import formats, torch_trace
-from advisor.importers.recording import NotImportableError, Recording
+from advisor.importers.machines import divided, seen_cores, seen_gpus
+from advisor.importers.recording import (
+    UNKNOWN_END,
+    NotImportableError,
+    RecordedNode,
+    Recording,
+)
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
-from advisor.importers.storing import StoredNode, store_recording
+from advisor.importers.storing import StoredNode, store_recording, store_unrecorded
 from advisor.importers.tally import Operator, Tally
 from advisor.pricing.catalogue import catalogue
+from advisor.store.index import from_ms, to_ms
 from advisor.store.objects import Objects
 
 _UNKNOWN_GPU = "unknown model"
-_GPU = re.compile(r"gpu\d+\.busy_pct")
-_CORE = re.compile(r"cpu\d+\.busy_pct")
+_EARLIER = timedelta(hours=1)
+"""The time by which a recording may begin before its job, as when it includes the start of the
+machine."""
 
 
 @runtime_checkable
@@ -39,6 +47,7 @@ class ImportedNode:
     stored: StoredNode
     declaration: Declaration
     state: str
+    billing: Billing = AS_HELD
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class Imported:
     """See `operator_times.OperatorTimes.document`; not part of `document`, which pages read."""
 
     def document(self) -> dict[str, Any]:
-        """What to keep of it beside the run, as JSON."""
+        """Return what to keep of it beside the run, as JSON."""
         document = {
             "format": self.format,
             **self.tally.document(),
@@ -65,12 +74,14 @@ class Imported:
         return {name: _storable(value) for name, value in document.items()}
 
     def times_document(self) -> dict[str, Any]:
-        """When its operators ran, as JSON."""
+        """Return when its operators ran, as JSON."""
         return {name: _storable(value) for name, value in self.operator_times.items()}
 
 
 def _storable(value: Any) -> Any:
-    """Without the characters that PostgreSQL refuses in texts: files may have any."""
+    """Return the value without the characters that PostgreSQL refuses in texts: files may have
+    any.
+    """
     if isinstance(value, str):
         return value.encode(errors="replace").decode().replace("\0", "?")
     if isinstance(value, dict):
@@ -106,21 +117,30 @@ def convert(
     recording = formats.opened(source, stated, tally)
     if isinstance(recording, SaysMore):
         stated = stated.over(recording.facts)
-    nodes = store_recording(
-        store, recording, run_id, tally, held=_held(stated), with_tiers=with_tiers, alive=alive
+    if stated.state:
+        tally.withdraw(UNKNOWN_END)
+    state = stated.state or recording.state
+    recorded = store_recording(
+        store,
+        recording,
+        run_id,
+        tally,
+        held=_held(stated, recording, tally),
+        state=state,
+        with_tiers=with_tiers,
+        alive=alive,
     )
     if not tally.taken:
         raise NotImportableError("no record of it can be used")
-    if stated.nodes and len(nodes) != stated.nodes:
-        tally.note(f"The job had {stated.nodes} machines; the files are of {len(nodes)}.")
+    machines = _machines(store, recorded, stated, run_id, tally, state)
     return Imported(
         format=recording.format,
-        state=recording.state,
+        state=state,
         nodes=tuple(
             ImportedNode(
-                each, _declaration(recording, each, run_id, stated, source), recording.state
+                node, _declaration(recording, node, run_id, of_node, source), state, billing
             )
-            for each in nodes
+            for node, of_node, billing in machines
         ),
         tally=tally,
         operators=[asdict(each) for each in recording.operators],
@@ -129,10 +149,47 @@ def convert(
     )
 
 
-def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> Imported:
-    """The operators of a profile of a run that was measured otherwise. Stores nothing.
+_Machine = tuple[StoredNode, Stated, Billing]
 
-    What is no readable trace has none, and a note says why.
+
+def _machines(
+    store: Objects,
+    recorded: Sequence[StoredNode],
+    stated: Stated,
+    run_id: UUID,
+    tally: Tally,
+    state: str,
+) -> list[_Machine]:
+    """Return each machine of the run, what is stated of it, and what of it is billed: those that
+    were recorded first, then the others that their platform names.
+    """
+    billing = stated.billing or AS_HELD
+    if not stated.groups:
+        return [(node, stated, billing) for node in recorded]
+    found = divided(stated.groups, recorded)
+    billing = replace(
+        billing,
+        is_at_least=billing.is_at_least or found.is_at_least,
+        notes=(*billing.notes, *found.notes),
+    )
+    start = to_ms(min(node.started_at for node in recorded))
+    end = to_ms(max(node.ended_at for node in recorded))
+    unrecorded = [
+        store_unrecorded(store, run_id, RecordedNode(name, start, end), tally, state)
+        for name, _ in found.unrecorded
+    ]
+    types = [*found.recorded, *(name for _, name in found.unrecorded)]
+    nodes = [*recorded, *unrecorded]
+    return [
+        (node, replace(stated, instance_type=type_), billing)
+        for node, type_ in zip(nodes, types, strict=True)
+    ]
+
+
+def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> Imported:
+    """Return the operators of a profile of a run that was measured otherwise. Stores nothing.
+
+    A file that is no readable trace has none, and a note says why.
     """
     tally = Tally()
     found: list[Operator] = []
@@ -152,9 +209,22 @@ def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> 
     return Imported(torch_trace.FORMAT, "", (), tally, operators, {}, times)
 
 
-def _held(stated: Stated) -> tuple[datetime | None, datetime | None]:
+def _held(
+    stated: Stated, recording: Recording, tally: Tally
+) -> tuple[datetime | None, datetime | None]:
+    """Return when the machines were held, as their platform says; None if it doesn't, or means
+    another time than that of the recording.
+    """
     start, end = stated.started_at, stated.ended_at
     if start is None or end is None or not timedelta(0) < end - start < timedelta(days=30):
+        return None, None
+    firsts = [from_ms(node.started_ms) for node in recording.nodes]
+    if not all(start - _EARLIER <= first <= end for first in firsts):
+        tally.note(
+            f"The described job ran from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, and "
+            f"the recording begins on {min(firsts):%Y-%m-%d %H:%M} UTC. The times of the recording "
+            "count. Is it the same job?"
+        )
         return None, None
     return start, end
 
@@ -162,7 +232,7 @@ def _held(stated: Stated) -> tuple[datetime | None, datetime | None]:
 def _declaration(
     recording: Recording, node: StoredNode, run_id: UUID, stated: Stated, source: Source
 ) -> Declaration:
-    job = stated.job or recording.job or source.name
+    job = stated.job or recording.job or job_of_training(stated.training_job) or source.name
     workload = {"imported from": recording.format}
     return Declaration(
         run_id=run_id,
@@ -170,37 +240,41 @@ def _declaration(
         attempt=0,
         session_id=node.session_id,
         node=_facts(recording, node, run_id, stated),
-        tags=_tags(recording),
+        tags=_tags(recording, stated),
         parameters={**recording.labels.parameters, **stated.parameters},
         workload=workload,
     )
 
 
-def _tags(recording: Recording) -> dict[str, str]:
-    named = {"training job": recording.training_job} if recording.training_job else {}
+def _training_job(recording: Recording, stated: Stated) -> str:
+    return recording.training_job or stated.training_job
+
+
+def _tags(recording: Recording, stated: Stated) -> dict[str, str]:
+    name = _training_job(recording, stated)
+    named = {"training job": name} if name else {}
     return {**recording.labels.tags, **named}
 
 
 def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated) -> NodeFacts:
     known = catalogue().get(stated.instance_type)
-    seen = sum(_GPU.fullmatch(name) is not None for name in node.series)
+    place = _training_job(recording, stated) or run_id
     said = node.machine
     gpus = [Gpu(model[: LIMITS.name_chars] or _UNKNOWN_GPU, size) for model, size in said.gpus]
-    gpus += [Gpu(_UNKNOWN_GPU, 0)] * (max(node.gpus, seen) - len(gpus))
+    gpus += [Gpu(_UNKNOWN_GPU, 0)] * (max(node.gpus, seen_gpus(node)) - len(gpus))
     if known:
         gpus = [Gpu(known.gpu_model, known.gpu_memory_bytes)] * known.gpu_count
     return NodeFacts(
         # A managed job's machines are its own, and no other run's.
-        machine_id=f"{recording.training_job or run_id}/{node.name}"[-LIMITS.name_chars :],
+        machine_id=f"{place}/{node.name}"[-LIMITS.name_chars :],
         hostname=node.name[: LIMITS.name_chars],
         provider=stated.provider or recording.provider,
         service=stated.service,
         region=stated.region,
         instance_type=stated.instance_type,
         purchase_option=stated.purchase_option or "on_demand",
-        owns_machine=recording.owns_machine,
-        vcpus=sum(_CORE.fullmatch(name) is not None for name in node.series)
-        or (known.vcpus if known else said.vcpus),
+        owns_machine=recording.owns_machine or bool(stated.training_job),
+        vcpus=seen_cores(node) or (known.vcpus if known else said.vcpus),
         memory_bytes=known.memory_bytes if known else said.memory_bytes,
         cpu_model=said.cpu_model[: LIMITS.name_chars],
         gpus=gpus,

@@ -29,16 +29,16 @@ from advisor.importers.tally import Tally
 FORMAT = "CSV"
 TIME = "time"
 _MOST_FILES = 100
-"""Looked at to find a table."""
+"""The most files that are looked at to find a table."""
 _TICKS_A_PART = 3600
 _MOST_COLUMNS, _MOST_CHARACTERS = 2000, 100_000
-"""Of a line."""
+"""The most columns and characters of a line."""
 _TIMED = ("time", "timestamp", "_timestamp", "date")
 """Names of the column of times, if none is mapped to it."""
 
 
 def recognises(source: Source) -> bool:
-    """Whether there is a file named so with a head of several columns."""
+    """Return whether a file with a fitting name has a head of several columns."""
     return any(len(_head(source, path)) > 1 for path in _candidates(source))
 
 
@@ -106,14 +106,16 @@ def _candidates(source: Source) -> Iterator[str]:
 
 
 def _head(source: Source, path: str) -> list[str]:
-    """Empty: no table."""
+    """Return the names of the file's columns; empty if it isn't a table."""
     text = source.beginning(path, _MOST_CHARACTERS).decode("utf-8-sig", errors="replace")
     lines = (line for line in text.splitlines() if line.strip())
     return [cell.strip() for cell in _cells(next(lines, ""))]
 
 
 def _cells(line: str) -> list[str]:
-    """Of one line: a text of several lines is no number. Empty: too long."""
+    """Return the cells of one line: a text of several lines is no number. Empty if it is too
+    long.
+    """
     try:
         cells = next(csv.reader([line[:_MOST_CHARACTERS]]), [])
     except csv.Error:
@@ -122,7 +124,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _places(head: list[str], mapped: dict[str, str], tally: Tally) -> tuple[int, dict[str, int]]:
-    """Where the times are, and the columns that are series."""
+    """Return the column of the times, and the columns that are series."""
     if unknown := sorted(set(mapped) - set(head)):
         raise NotImportableError(f"no column {unknown[0]!r}. Columns: {', '.join(head[:20])}")
     time, series = None, {}
@@ -151,7 +153,7 @@ def _places(head: list[str], mapped: dict[str, str], tally: Tally) -> tuple[int,
 
 
 def _number(cell: str) -> float:
-    """NaN for what is no number."""
+    """Return the number, or NaN for what is no number."""
     try:
         number = float(cell)
     except ValueError:

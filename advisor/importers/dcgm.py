@@ -52,7 +52,7 @@ _SERIES: dict[str, tuple[str, float]] = {
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file begins as such an object does."""
+    """Return whether a file begins as such an object does."""
     return any(_is_recording(source, path) for path in _candidates(source))
 
 
@@ -94,7 +94,7 @@ def _is_recording(source: Source, path: str) -> bool:
 
 
 def _document(source: Source, path: str) -> dict[str, Any]:
-    """Empty: it can't be read, or is something else."""
+    """Return the file's object; empty if it can't be read, or is something else."""
     try:
         document = parsed(source.read(path, _MOST_BYTES))
     except (ValueError, OSError):
@@ -131,7 +131,7 @@ def _samples(source: Source, path: str, tally: Tally) -> Samples:
 
 
 def _numbers(values: object) -> Floats:
-    """NaN for what is no number."""
+    """Return the numbers, with NaN for what is no number."""
     every = values if isinstance(values, list) else []
     is_number = [isinstance(v, int | float) and not isinstance(v, bool) for v in every]
     kept = [

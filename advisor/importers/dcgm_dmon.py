@@ -1,4 +1,4 @@
-"""What `dcgmi dmon` prints into a file: a line for each GPU and tick, and the head repeatedly.
+"""Output of `dcgmi dmon` in a file: a line for each GPU and tick, and the head repeatedly.
 
 The lines have no times. Either each begins with one (`dcgmi dmon ... | ts '%Y-%m-%dT%H:%M:%S%z'`),
 or the person says when the first was printed and how far apart they are. Columns have the short
@@ -36,7 +36,7 @@ _MOST_FILES = 100
 """Read to find a recording."""
 _TICKS_A_PART = 3600
 _MOST_CHARACTERS = 4_000
-"""Of a line."""
+"""The most characters of a line."""
 _SUFFIXES = (".txt", ".log", ".out", ".dmon", ".csv")
 _ENTITY, _GPU = "#Entity", "GPU"
 _OTHERS = {"GPU-I", "GPU-CI", "vGPU", "Switch", "Link", "CPU", "Core"}
@@ -67,7 +67,7 @@ _SERIES: dict[str, tuple[str, float]] = {
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file begins with dmon's head."""
+    """Return whether a file begins with dmon's head."""
     return any(_columns_of(source, path) for path in _candidates(source))
 
 
@@ -85,7 +85,7 @@ class _Row(NamedTuple):
     time_ms: int
     """0: the line has no time."""
     values: list[float]
-    """In the order of the head's columns; NaN: missing."""
+    """The values in the order of the head's columns; NaN for missing ones."""
 
 
 class DcgmDmonRecording(SamplesOnly):
@@ -111,7 +111,7 @@ class DcgmDmonRecording(SamplesOnly):
         self.nodes = [RecordedNode("machine", first.time_ms or self._began_ms(stated))]
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
-        """Ticks, an hour of those of a second at a time."""
+        """Yield the ticks, an hour at a time of those of a second."""
         ticks = self._timed(node.started_ms)
         cadence_ms = self._interval_ms
         while batch := list(islice(ticks, _TICKS_A_PART)):
@@ -154,7 +154,7 @@ class DcgmDmonRecording(SamplesOnly):
                 self._tally.skip("lines", "not later than the line before", len(rows), self._path)
 
     def _ticks(self) -> Iterator[list[_Row]]:
-        """GPUs are printed in the same order at each tick."""
+        """Yield the rows of each tick: GPUs are printed in the same order at each."""
         place: dict[int, int] = {}
         tick: list[_Row] = []
         for row in self._rows(self._tally):
@@ -209,7 +209,7 @@ def _candidates(source: Source) -> Iterator[str]:
 
 
 def _columns_of(source: Source, path: str) -> tuple[str, ...]:
-    """Of the head, which is the first line; empty: it is none."""
+    """Return the columns that the head names, which is the first line; empty if it is none."""
     text = source.beginning(path).decode(errors="replace")
     lines = (line for line in text.splitlines() if line.strip())
     return _columns(next(lines, "").split())
@@ -222,13 +222,13 @@ def _columns(words: list[str]) -> tuple[str, ...]:
 
 
 def _is_head(words: Iterable[str]) -> bool:
-    """Either of its lines."""
+    """Return whether the words begin either of the head's lines."""
     first = list(islice(words, _MOST_TIME_WORDS + 1))
     return _ENTITY in first or "ID" in first
 
 
 def _number(said: str) -> float:
-    """NaN for `N/A` and whatever else is no number."""
+    """Return the number, or NaN for `N/A` and whatever else is no number."""
     try:
         number = float(said)
     except ValueError:

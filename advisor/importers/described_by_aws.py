@@ -1,4 +1,4 @@
-"""What SageMaker's own DescribeTrainingJob says of a job whose files are in S3."""
+"""The description of a job whose files are in S3, from SageMaker's own DescribeTrainingJob."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from advisor.importers import formats, sagemaker
+from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import Address, connected
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, from_describe
+from advisor.importers.stated import Stated
 from advisor.importers.tally import Tally
 
 _OUTPUTS = (
@@ -21,8 +22,8 @@ _OUTPUTS = (
 
 
 def described(address: Address, source: Source, tally: Tally) -> Stated:
-    """Machine, region, billed times and hyperparameters of the job that the folder is named after.
-    Empty, with a note, if AWS doesn't say; empty for other recordings than SageMaker's.
+    """Return machine, region, billed times and hyperparameters of the job that the folder is named
+    after. Empty, with a note, if AWS doesn't say; empty for other recordings than SageMaker's.
 
     Args:
         source: what was fetched from the address.
@@ -55,7 +56,7 @@ def _without(why: str) -> str:
 
 
 def _asked(bucket: str, name: str) -> dict[str, Any]:
-    """With times as texts. Raises botocore's errors."""
+    """Return AWS's answer, with times as texts. Raises botocore's errors."""
     import boto3
 
     place = connected().head_bucket(Bucket=bucket)

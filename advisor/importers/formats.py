@@ -30,10 +30,10 @@ class Format(Protocol):
     FORMAT: str
 
     def recognises(self, source: Source) -> bool:
-        """Whether the folder has any file of this format."""
+        """Return whether the folder has any file of this format."""
 
     def opened(self, source: Source, stated: Stated, tally: Tally) -> Recording:
-        """Raises NotImportableError."""
+        """Open the recording in the folder. Raises NotImportableError."""
 
 
 _MODULES = (
@@ -55,12 +55,12 @@ FORMATS = tuple(cast(Format, module) for module in _MODULES)
 
 
 def of(source: Source) -> Format | None:
-    """The format of a folder; None: no known one."""
+    """Return the format of a folder, or None if it is no known one."""
     return next((each for each in FORMATS if each.recognises(source)), None)
 
 
 def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
-    """The recording in a folder.
+    """Return the recording in a folder.
 
     Raises:
         NotImportableError: no known format, or nothing in it that can be imported.

@@ -14,7 +14,7 @@ PIECE_BYTES = 256 * 1024
 _PACKED_BYTES = 16 * 1024
 """Read at once. What is left of it after a stream is copied for each stream."""
 _MOST_STREAMS = 300_000
-"""Of a file: `bgzip` makes one of each 64 KiB, and an empty one takes 20 bytes."""
+"""The most streams of a file: `bgzip` makes one of each 64 KiB, and an empty one takes 20 bytes."""
 _GZIP = 31
 """zlib's name for gzip with its largest window."""
 
@@ -31,7 +31,7 @@ class Budget:
     taken: int = 0
 
     def take(self, size: int) -> None:
-        """Raises NotImportableError: there is less left."""
+        """Take as many bytes. Raises NotImportableError if there are fewer left."""
         self.taken += size
         if self.taken > self.whole:
             raise NotImportableError(f"more than {in_gib(self.whole)} unpacked")

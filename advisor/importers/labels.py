@@ -20,13 +20,13 @@ _DEEPEST = 6
 def metric(
     time_ms: int, name: str, value: float, step: int | None = None, rank: int = 0
 ) -> Happening:
-    """A value that the training logged, as the agent and MLflow's wire store it."""
+    """Return a value that the training logged, as the agent and MLflow's wire store it."""
     data = {"rank": rank, "name": readable(name), "value": float(value), "step": step}
     return Happening(time_ms, METRIC, data)
 
 
 def parameters_of(said: Mapping[str, Any], tally: Tally) -> dict[str, Any]:
-    """What of it can be parameters: nested ones as `outer.inner`, lists as text."""
+    """Return what of it can be parameters: nested ones as `outer.inner`, lists as text."""
     kept: dict[str, Any] = {}
     for name, value in _flat(said, "", 0):
         if not (name := readable(name)) or name in kept:
@@ -40,7 +40,7 @@ def parameters_of(said: Mapping[str, Any], tally: Tally) -> dict[str, Any]:
 
 
 def tags_of(said: Mapping[str, str], tally: Tally) -> dict[str, str]:
-    """What of it can be tags."""
+    """Return what of it can be tags."""
     named = {readable(name): readable(value) for name, value in said.items()}
     kept = {name: value for name, value in list(named.items())[:MOST_LABELS] if name}
     tally.skip("tags", f"no name, that of another one, or more than {MOST_LABELS}",
@@ -57,7 +57,7 @@ def _flat(said: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[st
 
 
 def _scalar(value: Any) -> Any:
-    """Itself if it is a short finite scalar, else its text."""
+    """Return the value itself if it is a short finite scalar, else its text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int) and abs(value) < 2**53:

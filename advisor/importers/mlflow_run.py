@@ -124,7 +124,9 @@ class MlflowRecording:
         ]
 
     def _read(self, document: dict[str, Any], path: str) -> None:
-        """One part of a metric's history. Raises NotImportableError before there are too many."""
+        """Read one part of a metric's history. Raises NotImportableError before there are too
+        many.
+        """
         key, points = _text(document.get("key")), document.get("metrics")
         if not key or not isinstance(points, list):
             self._tally.skip("files", "no part of a metric", 1, path)
@@ -174,7 +176,7 @@ def _text(said: object) -> str:
 
 
 def _pairs(said: object) -> dict[str, str]:
-    """`[{"key": ..., "value": ...}]`"""
+    """Return the pairs of `[{"key": ..., "value": ...}]` as a mapping."""
     listed = said if isinstance(said, list) else []
     found = {
         readable(_text(each.get("key"))): _text(each.get("value"))
@@ -185,7 +187,7 @@ def _pairs(said: object) -> dict[str, str]:
 
 
 def _facts(tags: dict[str, str]) -> Stated:
-    """The machine."""
+    """Return the facts of the machine."""
     said = {
         name: readable(tags.get(mlflow_names.OUR_TAGS + name, ""))
         for name in ("provider", "service", "region", "instance_type", "purchase_option")
@@ -202,7 +204,7 @@ def _labels(parameters: dict[str, str], tags: dict[str, str]) -> Labels:
 
 
 def _time(said: object) -> int | None:
-    """A Unix time in milliseconds. Older servers write 64-bit numbers as texts."""
+    """Return a Unix time in milliseconds. Older servers write 64-bit numbers as texts."""
     try:
         at_ms = int(str(said))
     except ValueError:
@@ -221,7 +223,7 @@ def _point(point: Any) -> tuple[int | None, float | None]:
 
 
 def _happening(key: str, at_ms: int, value: float, point: dict[str, Any]) -> Happening:
-    """As the wire has a metric (`trimtab.wire.Event`)."""
+    """Return the value as the wire has a metric (`trimtab.wire.Event`)."""
     step = point.get("step")
     is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) < 2**53
     data = {"rank": 0, "name": readable(key), "value": mlflow_names.plain(value)}

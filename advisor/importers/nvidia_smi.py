@@ -1,23 +1,31 @@
-"""What `nvidia-smi` printed into a file: its query as CSV, or `dmon -o DT`.
+"""Output of `nvidia-smi` in a file: its query as CSV, or `dmon -o DT`.
 
 Both print a line for each GPU and tick. The lines of one tick are a few milliseconds apart; they
-count at the time of the first.
+count at the time of the first. Where nothing names the GPUs, they are told by their order.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
 from itertools import islice
 
 import numpy as np
 
+from advisor.importers.nvidia_smi_text import (
+    IDENTITY,
+    MONITORED,
+    QUERIED,
+    Head,
+    head_from,
+    is_day_first,
+    to_ms,
+    to_number,
+)
 from advisor.importers.recording import (
     Floats,
+    Machine,
     NotImportableError,
     Part,
     RecordedNode,
@@ -34,48 +42,19 @@ _MOST_FILES = 100
 """Read to find a recording."""
 _TICKS_A_PART = 3600
 _MOST_GPUS = 64
-_MIB = 2.0**20
-_QUERIED: dict[str, tuple[str, float]] = {
-    "utilization.gpu": ("busy_pct", 1.0),
-    "utilization.memory": ("memory_controller_busy_pct", 1.0),
-    "memory.used": ("memory_used_bytes", _MIB),
-    "power.draw": ("power_watts", 1.0),
-    "power.draw.instant": ("power_watts", 1.0),
-    "power.draw.average": ("power_watts", 1.0),
-    "power.limit": ("power_limit_watts", 1.0),
-    "enforced.power.limit": ("power_limit_watts", 1.0),
-    "temperature.gpu": ("temperature_celsius", 1.0),
-    "clocks.sm": ("sm_clock_mhz", 1.0),
-    "clocks.current.sm": ("sm_clock_mhz", 1.0),
-    "clocks.mem": ("memory_clock_mhz", 1.0),
-    "clocks.current.memory": ("memory_clock_mhz", 1.0),
-    "pcie.link.gen.current": ("pcie_generation_count", 1.0),
-    "pcie.link.gen.gpucurrent": ("pcie_generation_count", 1.0),
-    "pcie.link.width.current": ("pcie_lanes_count", 1.0),
-}
-"""A field of the query -> our series of the GPU, and the factor to its unit."""
-_MONITORED: dict[str, tuple[str, float]] = {
-    "sm": ("busy_pct", 1.0),
-    "mem": ("memory_controller_busy_pct", 1.0),
-    "fb": ("memory_used_bytes", _MIB),
-    "pwr": ("power_watts", 1.0),
-    "gtemp": ("temperature_celsius", 1.0),
-    "pclk": ("sm_clock_mhz", 1.0),
-    "mclk": ("memory_clock_mhz", 1.0),
-}
-"""A column of `dmon`, likewise."""
-_NUMBERED, _IDENTIFIED = ("index", "gpu"), ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
-"""Columns that say which GPU."""
-_IDENTITY = {*_NUMBERED, *_IDENTIFIED, "timestamp", "#date", "time", "name", "gpu_name"}
-_IDENTITY |= {"driver_version", "memory.total", "count"}
-"""They say which GPU and when, or never change."""
-_UNIT = re.compile(r"\[[^\[\]]*\]\Z")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y%m%d %H:%M:%S")
+_HEAD_LINES = 20
+"""The number of lines that the head is among: some files begin with a warning."""
+_LOOKED_AT = 5_000
+"""Rows by which it is told how many belong to a tick, and which of `10/11/2026` is the day."""
+_PAUSE_SHARE, _ALIKE_SHARE = 0.94, 0.9
+"""A tick of 16 GPUs has a pause after every 16th row. So many of the ticks must have as many rows
+as most have, for those to be GPUs."""
+_MODEL_CHARS = 200
+_MIB = 2**20
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file begins with the head of either output."""
+    """Return whether a file begins with the head of either output."""
     return any(_head_of(source, path) for path in _candidates(source))
 
 
@@ -90,44 +69,13 @@ def opened(source: Source, stated: Stated, tally: Tally) -> NvidiaSmiRecording:
 
 
 @dataclass(frozen=True)
-class _Head:
-    """Where a line has what."""
+class _Row:
+    """One line. `values` has what is no number as NaN; `model` is the GPU's, and its memory."""
 
-    columns: tuple[str, ...]
-    is_query: bool
-
-    def cells(self, line: str) -> list[str]:
-        return [cell.strip() for cell in line.split(",")] if self.is_query else line.split()
-
-    @cached_property
-    def number(self) -> int | None:
-        """The column with the GPU's number."""
-        return self._place(_NUMBERED)
-
-    @cached_property
-    def identity(self) -> int | None:
-        """The column with what names the GPU."""
-        return self._place(_IDENTIFIED)
-
-    @cached_property
-    def times(self) -> tuple[int, ...]:
-        """The columns that make up the time; empty: there are none."""
-        wanted = ("timestamp",) if self.is_query else ("#date", "time")
-        known = set(wanted) <= set(self.columns)
-        return tuple(self.columns.index(name) for name in wanted) if known else ()
-
-    def _place(self, names: Iterable[str]) -> int | None:
-        return next((self.columns.index(name) for name in names if name in self.columns), None)
-
-    @cached_property
-    def series(self) -> list[tuple[int, str, float]]:
-        known = _QUERIED if self.is_query else _MONITORED
-        found: dict[str, tuple[int, str, float]] = {}
-        for place, name in enumerate(self.columns):
-            if name in known:
-                series, factor = known[name]
-                found.setdefault(series, (place, series, factor))
-        return list(found.values())
+    time_ms: int
+    gpu: int
+    values: dict[str, float]
+    model: tuple[str, int] = ("", 0)
 
 
 class NvidiaSmiRecording(SamplesOnly):
@@ -145,6 +93,9 @@ class NvidiaSmiRecording(SamplesOnly):
         tally.skip("files", "a recording of another machine or time; import it alone", len(others))
         self._check()
         self._gpus: dict[str, int] = {}
+        self._models: dict[int, tuple[str, int]] = {}
+        self._is_day_first = self._is_read_day_first()
+        self._in_tick, self._tick_ms = self._order() if self._is_unnamed else (1, 0.0)
         first = next(self._rows(Tally()), None)
         if first is None:
             raise NotImportableError("no line with a time and a GPU")
@@ -152,9 +103,8 @@ class NvidiaSmiRecording(SamplesOnly):
         tally.note("The times name no zone. They count as UTC.")
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
-        """Ticks, an hour of those of a second at a time."""
-        del node
-        self._gpus = {}
+        """Yield the ticks, an hour at a time of those of a second."""
+        self._gpus, self._models = {}, {}
         ticks = self._ticks()
         cadence_ms = 0
         while batch := list(islice(ticks, _TICKS_A_PART)):
@@ -162,12 +112,17 @@ class NvidiaSmiRecording(SamplesOnly):
             if len(times) > 1 and not cadence_ms:
                 cadence_ms = cadence(times)
             yield Samples(cadence_ms or 1000, times, self._columns(batch))
+        # A GPU that a row names is there, whether or not its use is known.
+        node.gpus = len(self._models)
+        node.machine = Machine(gpus=tuple(self._models[gpu] for gpu in sorted(self._models)))
 
     def _columns(self, batch: Sequence[Sequence[_Row]]) -> dict[str, Floats]:
         columns: dict[str, Floats] = {}
         for number, tick in enumerate(batch):
             for row in tick:
-                for (_, series, _), value in zip(self._head.series, row.values, strict=True):
+                if not self._models.get(row.gpu, ("", 0))[0]:
+                    self._models[row.gpu] = row.model
+                for series, value in row.values.items():
                     name = f"gpu{row.gpu}.{series}"
                     if name not in columns:
                         columns[name] = np.full(len(batch), np.nan)
@@ -177,7 +132,7 @@ class NvidiaSmiRecording(SamplesOnly):
         return columns
 
     def _ticks(self) -> Iterator[list[_Row]]:
-        """A tick ends where a GPU is named again."""
+        """Yield the rows of each tick. A tick ends where a GPU is named again."""
         tick: dict[int, _Row] = {}
         last_ms: dict[int, int] = {}
         for row in self._rows(self._tally):
@@ -194,37 +149,45 @@ class NvidiaSmiRecording(SamplesOnly):
             yield list(tick.values())
 
     def _rows(self, tally: Tally) -> Iterator[_Row]:
+        before_ms = order = 0
+        for cells in self._lines(tally):
+            time_ms = self._time_ms(cells)
+            is_next = time_ms is not None and time_ms - before_ms <= self._tick_ms
+            order = order + 1 if is_next and order + 1 < self._in_tick else 0
+            gpu = order if self._is_unnamed else self._gpu(cells)
+            if time_ms is None or gpu is None:
+                tally.skip("lines", "no time, GPU or values", 1, self._path)
+                continue
+            before_ms = time_ms
+            series = self._head.series
+            values = {name: to_number(cells[place]) * factor for place, name, factor in series}
+            yield _Row(time_ms, gpu, values, self._model(cells))
+
+    def _lines(self, tally: Tally) -> Iterator[list[str]]:
+        """Yield the cells of each line. Another query's head may come in between."""
+        head = self._head = self._first_head
         for piece in self._source.lines(self._path, tally):
             for line in piece.decode(errors="replace").splitlines():
-                if not line.strip() or _head(line):
+                if not line.strip():
                     continue
-                row = self._row(self._head.cells(line))
-                if row is not None:
-                    yield row
-                elif not line.lstrip().startswith("#"):  # the second line of dmon's heads
+                if (found := head_from(line)) is not None:
+                    self._head = head = found if _is_like(found, head) else head
+                    continue
+                if line.lstrip().startswith("#"):  # the second line of dmon's heads
+                    continue
+                cells = head.cells(line)
+                if len(cells) == len(head.columns):
+                    yield cells
+                else:
                     tally.skip("lines", "no time, GPU or values", 1, self._path)
 
-    def _row(self, cells: list[str]) -> _Row | None:
-        if len(cells) != len(self._head.columns):
-            return None
-        time_ms, gpu = self._time_ms(cells), self._gpu(cells)
-        if time_ms is None or gpu is None:
-            return None
-        values = [_number(cells[place]) * factor for place, _, factor in self._head.series]
-        return _Row(time_ms, gpu, values)
-
     def _time_ms(self, cells: Sequence[str]) -> int | None:
-        said = " ".join(cells[place] for place in self._head.times)
-        for form in _TIMES:
-            try:
-                moment = datetime.strptime(said, form).replace(tzinfo=UTC)
-            except ValueError:
-                continue
-            return round(moment.timestamp() * 1000)
-        return None
+        return to_ms(self._head.said_time(cells), self._is_day_first)
 
     def _gpu(self, cells: Sequence[str]) -> int | None:
-        """By its number, else by its place among those named; None: too many."""
+        """Return the GPU by its number, else by its place among those named; None if there are too
+        many.
+        """
         if (place := self._head.number) is not None:
             said = cells[place]
             is_number = said.isdecimal() and len(said) < 4
@@ -235,28 +198,74 @@ class NvidiaSmiRecording(SamplesOnly):
             return None
         return self._gpus.setdefault(cells[place], len(self._gpus))
 
+    def _model(self, cells: Sequence[str]) -> tuple[str, int]:
+        """Return the name of the GPU's model and the bytes of its memory; empty and 0: unsaid."""
+        model, memory = self._head.model, self._head.memory
+        size = math.nan if memory is None else to_number(cells[memory])
+        name = "" if model is None else cells[model][:_MODEL_CHARS]
+        is_name = name[:1].isalpha() and not name.startswith("ERR!")
+        return name if is_name else "", round(size) * _MIB if 0 < size < 10**8 else 0
+
+    def _is_read_day_first(self) -> bool:
+        said = (self._head.said_time(cells) for cells in islice(self._lines(Tally()), _LOOKED_AT))
+        first = list(said)
+        found = is_day_first(first)
+        if found is None and any("/" in time[:3] for time in first[:1]):
+            self._tally.note("Dates such as 10/11/2026 are read as month/day/year.")
+        return bool(found)
+
+    def _order(self) -> tuple[int, float]:
+        """Return how many rows a tick has, and how far apart they are at most."""
+        read = (self._time_ms(cells) for cells in islice(self._lines(Tally()), _LOOKED_AT))
+        times = np.array([time for time in read if time is not None], dtype="float64")
+        in_tick, apart_ms = _rows_in_tick(times)
+        self._tally.note(
+            "No column names the GPUs: each line is GPU 0. Add `index` to --query-gpu."
+            if in_tick == 1
+            else f"No column names the GPUs: the {in_tick} lines of each time count as GPUs in "
+            "their order. Add `index` to --query-gpu."
+        )
+        return in_tick, apart_ms
+
     def _check(self) -> None:
-        head = self._head
+        head = self._first_head = self._head
+        self._is_unnamed = head.number is None and head.identity is None
         if not head.times:
             add = "add `timestamp` to --query-gpu" if head.is_query else "record with `dmon -o DT`"
             raise NotImportableError(f"no times: {add}")
-        if head.number is None and head.identity is None:
-            raise NotImportableError("nothing says which GPU: add `index` to --query-gpu")
         if not head.series:
-            known = ", ".join(_QUERIED if head.is_query else _MONITORED)
+            known = ", ".join(QUERIED if head.is_query else MONITORED)
             raise NotImportableError(f"none of the columns {known}")
         used = {head.columns[place] for place, _, _ in head.series}
         for name in head.columns:
-            if name not in used | _IDENTITY:
+            if name not in used | IDENTITY:
                 self._tally.skip("columns", "no series of ours", 1, name)
 
 
-@dataclass(frozen=True)
-class _Row:
-    time_ms: int
-    gpu: int
-    values: list[float]
-    """In the order of the head's series; NaN: missing."""
+def _rows_in_tick(times_ms: Floats) -> tuple[int, float]:
+    """Return how many rows come together, and how far apart they are at most.
+
+    A single GPU's rows are about equally far apart. Those of several have a pause after each tick.
+    """
+    gaps = np.diff(times_ms)
+    if not len(gaps):
+        return 1, 0.0
+    apart_ms = float(np.quantile(gaps, _PAUSE_SHARE, method="higher")) / 2
+    begins = np.flatnonzero(np.concatenate(([True], gaps > apart_ms)))
+    sizes = np.diff(np.append(begins, len(times_ms)))
+    most = int(np.bincount(sizes).argmax())
+    alike = int((sizes == most).sum())
+    # The last tick may be cut off.
+    is_regular = alike > 1 and alike >= _ALIKE_SHARE * (len(sizes) - 1)
+    return (most, apart_ms) if is_regular and 1 < most <= _MOST_GPUS else (1, 0.0)
+
+
+def _is_like(found: Head, before: Head) -> bool:
+    """Return whether a later head names GPUs and times by the same columns as the first one."""
+    return bool(found.times) and [found.number is None, found.identity is None] == [
+        before.number is None,
+        before.identity is None,
+    ]
 
 
 def _candidates(source: Source) -> Iterator[str]:
@@ -264,23 +273,6 @@ def _candidates(source: Source) -> Iterator[str]:
     return islice(named, _MOST_FILES)
 
 
-def _head_of(source: Source, path: str) -> _Head | None:
-    text = source.beginning(path).decode(errors="replace")
-    lines = (line for line in text.splitlines() if line.strip())
-    return _head(next(lines, ""))
-
-
-def _head(line: str) -> _Head | None:
-    """None: the line is no head."""
-    if line.lstrip().startswith("#"):
-        columns = tuple(word.lower() for word in line.replace("# ", "#", 1).split())
-        columns = tuple(name.removeprefix("#") if name == "#gpu" else name for name in columns)
-        return _Head(columns, False) if {"gpu", "sm"} <= set(columns) else None
-    columns = tuple(_UNIT.sub("", cell.strip()).rstrip() for cell in line.split(","))
-    return _Head(columns, True) if set(columns) & _QUERIED.keys() else None
-
-
-def _number(cell: str) -> float:
-    """NaN for `[N/A]`, `-` and whatever else is no number. Units are cut off."""
-    found = _NUMBER.match(cell)
-    return float(found[0]) if found and len(cell) < 40 else math.nan
+def _head_of(source: Source, path: str) -> Head | None:
+    lines = (line for line in source.text_beginning(path).splitlines() if line.strip())
+    return next(filter(None, map(head_from, islice(lines, _HEAD_LINES))), None)

@@ -1,4 +1,4 @@
-"""When operators ran: the time of each in short cells, so that a stretch of a run can be added up.
+"""The times when operators ran, in short cells, so that a stretch of a run can be added up.
 
 A cell is as long as all of them together need to fit in `MOST_CELLS`: 10 ms, or that doubled some
 times. The time of an operation is split exactly between the cells that it lies in.
@@ -17,7 +17,8 @@ from advisor.importers.trace_events import MOST_OPERATORS, OTHERS
 
 FINEST_US = 10_000
 MOST_CELLS = 100_000
-"""Of all operators together, as kept: 1.2 MB of JSON, 1000 cells of each of 100 operators."""
+"""The most cells of all operators together, as kept: 1.2 MB of JSON, 1000 cells of each of 100
+operators."""
 LONGEST_US, LATEST_US = 30 * 86_400e6, 2.0**62
 """A longer operation (SageMaker's jobs last 28 days at most), or one at no time that a clock shows,
 is damage and left out: it would make the cells of all others long."""
@@ -49,13 +50,13 @@ class OperatorTimes:
     def add(
         self, node: str, category: str, name: str, start_us: float, end_us: float, sign: int = 1
     ) -> None:
-        """One operation. `sign`: -1 takes away what another operator did within it."""
+        """Add one operation. `sign`: -1 takes away what another operator did within it."""
         self._waiting.append((self.number(node, category, name), start_us, end_us, sign))
         if len(self._waiting) >= _BATCH:
             self._gather()
 
     def number(self, node: str, category: str, name: str) -> int:
-        """What stands for an operator in `add_all`."""
+        """Return what stands for an operator in `add_all`."""
         key = node, category, name
         known = self._numbers.get(key)
         if known is not None:
@@ -64,20 +65,21 @@ class OperatorTimes:
             key = node, category, OTHERS
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def add_all(self, numbers: Whole, start_us: Floats, end_us: Floats) -> None:
-        """Operations, each with the number of its operator."""
+    def add_all(self, numbers: Whole, start_us: Floats, end_us: Floats, sign: int = 1) -> None:
+        """Add operations, each with the number of its operator. `sign`: as of `add`."""
         for first in range(0, len(numbers), _BATCH):
             part = slice(first, first + _BATCH)
-            ones = np.ones(len(numbers[part]))
-            self._spread(numbers[part], start_us[part], end_us[part], ones)
+            signs = np.full(len(numbers[part]), float(sign))
+            self._spread(numbers[part], start_us[part], end_us[part], signs)
 
     def shift(self, node: str, by_us: float) -> None:
         """Move a node's clock."""
         self._shift_us[node] += by_us
 
     def document(self) -> dict[str, Any]:
-        """As JSON: `cell_us`, and of each operator the cells in which it ran, counted from
-        `start_us` (Unix), with the microseconds in each."""
+        """Return, as JSON, `cell_us`, and of each operator the cells in which it ran, counted from
+        `start_us` (Unix), with the microseconds in each.
+        """
         self._gather()
         self._add_up()
         self._keep_most_expensive()
@@ -132,7 +134,7 @@ class OperatorTimes:
         self._hold(number[each], cell, sign[each] * np.maximum(inside, 0))
 
     def _reach(self, start_us: Floats, end_us: Floats) -> tuple[Whole, Whole]:
-        """The first cell of each operation, and how many cells it lies in."""
+        """Return the first cell of each operation, and how many cells it lies in."""
         first: Whole = np.floor_divide(start_us, self.cell_us).astype("int64")
         last: Whole = np.floor_divide(end_us, self.cell_us).astype("int64")
         return first, last - first + 1
@@ -153,7 +155,7 @@ class OperatorTimes:
         self._add_up()
 
     def _add_up(self) -> None:
-        """One row for each operator and cell, in their order."""
+        """Add up to one row for each operator and cell, in their order."""
         order = np.lexsort((self._cell, self._operator))
         number, cell = self._operator[order], self._cell[order]
         is_new = np.ones(len(order), dtype=bool)
@@ -163,7 +165,9 @@ class OperatorTimes:
         self._operator, self._cell = number[first], cell[first]
 
     def _keep_most_expensive(self) -> None:
-        """So many of each category, over all nodes; the others of a node and category are one."""
+        """Keep so many of each category, over all nodes; the others of a node and category become
+        one.
+        """
         keys = list(self._numbers)
         spent: dict[tuple[str, str], float] = defaultdict(float)
         for key, us in zip(keys, _sums(self._operator, self._us, len(keys)), strict=True):
@@ -186,7 +190,7 @@ def _sums(number: Whole, us: Floats, count: int) -> Sequence[float]:
 
 
 def _most(spent: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
-    """Category and name of those that took the most time of their category."""
+    """Return category and name of those that took the most time of their category."""
     by_category: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for key in sorted(spent, key=lambda key: -spent[key]):
         by_category[key[0]].append(key)
@@ -194,5 +198,5 @@ def _most(spent: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
 
 
 def _first(own: Sequence[tuple[str, str]]) -> Iterable[tuple[str, str]]:
-    """A single one that is left over keeps its name."""
+    """Return the operators to keep. A single one that would be left over keeps its name."""
     return own if len(own) <= LISTED + 1 else own[:LISTED]

@@ -1,4 +1,4 @@
-"""What recordings of profilers have in common: operators of the time that was profiled."""
+"""The common part of recordings of profilers: operators of the time that was profiled."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class Profiled:
     def _place(
         self, node: str, category: str, span: Named, caller: tuple[str, Named] | None
     ) -> None:
-        """One operation that may have a caller, given with its category: the time isn't its own."""
+        """Add one operation that may have a caller, given with its category: the time isn't its
+        own.
+        """
         self._times.add(node, category, span.name, span.start_us, span.end_us)
         if caller is not None:
             of, outer = caller
@@ -53,6 +55,6 @@ class Profiled:
 
 
 def training_steps(rank: int, start_us: Floats, end_us: Floats) -> Steps:
-    """Of one rank, in Unix microseconds."""
+    """Return the training steps of one rank, in Unix microseconds."""
     start, length = np.round(start_us), np.round(end_us - start_us)
     return Steps(rank, "train", start.astype("int64"), length.astype("int64"))

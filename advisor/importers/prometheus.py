@@ -1,4 +1,4 @@
-"""What Prometheus answers to a range query for DCGM-exporter's metrics, saved as JSON.
+"""Answers of Prometheus to a range query for DCGM-exporter's metrics, saved as JSON.
 
 https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries; the metrics are those of
 NVIDIA's dcgm-exporter (`DCGM_FI_DEV_GPU_UTIL{gpu="0", Hostname="node-1"}`). Several files, such as
@@ -35,7 +35,8 @@ _MOST_BYTES = 64 * 1024 * 1024
 _MOST_FILES = 1_000
 _MOST_NODES, _MOST_GPUS = 1_024, 64
 _MOST_VALUES = 3_000_000
-"""Of a recording: 300 MB while it is read; 24 GPUs with ten metrics each 15 s for two days."""
+"""The most values of a recording: 300 MB while it is read; 24 GPUs with ten metrics each 15 s for
+two days."""
 _EARLIEST_SECONDS, _LATEST_SECONDS = 1_262_304_000, 4_102_444_800
 """2010 to 2099."""
 _NAME = re.compile(r".*\.json(?:\.gz)?")
@@ -65,7 +66,7 @@ Values = dict[int, float]
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file is a successful answer with series."""
+    """Return whether a file is a successful answer with series."""
     return any(_is_answer(source, path) for path in _candidates(source))
 
 
@@ -113,7 +114,7 @@ class PrometheusRecording(SamplesOnly):
                 self._add(self._nodes[host][name], values, factor, path)
 
     def _place(self, metric: dict[str, Any]) -> tuple[str, str, float] | None:
-        """Machine, series and factor; None: it is skipped, and said so."""
+        """Return machine, series and factor; None if it is skipped, and said so."""
         labels = {name: value for name, value in metric.items() if isinstance(value, str)}
         name, gpu = labels.get("__name__", ""), labels.get("gpu", "")
         if name not in _SERIES:
@@ -131,7 +132,7 @@ class PrometheusRecording(SamplesOnly):
         return None
 
     def _add(self, known: Values, values: list[Any], factor: float, path: str) -> None:
-        """Raises NotImportableError before there are too many."""
+        """Add the values to the known ones. Raises NotImportableError before there are too many."""
         self._left -= len(values)
         if self._left < 0:
             raise NotImportableError(
@@ -148,7 +149,7 @@ class PrometheusRecording(SamplesOnly):
         self._tally.skip("samples", "no possible time or value", broken, path)
 
     def _samples(self, every: dict[str, Values]) -> Samples | None:
-        """None: fewer than two ticks."""
+        """Return the samples, or None if there are fewer than two ticks."""
         times: Whole = np.array(sorted({at for values in every.values() for at in values}), "int64")
         if len(times) < 2:
             self._tally.skip("samples", "of a machine with fewer than two ticks", len(times))
@@ -185,7 +186,7 @@ def _series_of(source: Source, path: str) -> list[Any]:
 
 
 def _point(pair: Any, factor: float) -> tuple[int, float] | None:
-    """Prometheus writes `[Unix seconds, "value"]`, and a value may be "NaN"."""
+    """Return the time and value of `[Unix seconds, "value"]`, in which a value may be "NaN"."""
     try:
         at_seconds, said = pair
         at_seconds, value = float(at_seconds), float(said) * factor

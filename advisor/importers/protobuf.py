@@ -23,11 +23,11 @@ EMPTY = memoryview(b"")
 
 
 class DamagedError(ValueError):
-    """It is no message."""
+    """The bytes aren't a protobuf message."""
 
 
 def fields(message: Body) -> Iterator[tuple[int, Value]]:
-    """Number and value of each field, in order.
+    """Yield number and value of each field, in order.
 
     Raises:
         DamagedError: from there on it can't be read.
@@ -58,7 +58,7 @@ def by_number(message: Body) -> dict[int, Value]:
 
 
 def children(message: Body, number: int) -> Iterator[memoryview]:
-    """The fields of this number that are messages, texts or bytes. Raises DamagedError."""
+    """Yield the fields of this number that are messages, texts or bytes. Raises DamagedError."""
     for found, value in fields(message):
         if found == number and isinstance(value, memoryview):
             yield value
@@ -69,7 +69,7 @@ def text(value: Value) -> str:
 
 
 def signed(value: Value) -> int:
-    """An int32, int64 or bool; 0: it is of another kind."""
+    """Return an int32, int64 or bool; 0 if it is of another kind."""
     if not isinstance(value, int):
         return 0
     value &= 2**64 - 1
@@ -77,7 +77,7 @@ def signed(value: Value) -> int:
 
 
 def number(value: Value) -> float | None:
-    """A float or double; None: it is of another kind."""
+    """Return a float or double; None if it is of another kind."""
     size = len(value) if isinstance(value, memoryview) else 0
     if not isinstance(value, memoryview) or size not in (4, 8):
         return None
@@ -85,7 +85,7 @@ def number(value: Value) -> float | None:
 
 
 def packed_varints(value: Value) -> Iterator[int]:
-    """A repeated integer, packed or a single one. Raises DamagedError."""
+    """Yield the values of a repeated integer, packed or a single one. Raises DamagedError."""
     if isinstance(value, int):
         yield value
         return
@@ -96,7 +96,7 @@ def packed_varints(value: Value) -> Iterator[int]:
 
 
 def _varint(body: memoryview, at: int) -> tuple[int, int]:
-    """The integer, and where the next field begins."""
+    """Return the integer, and where the next field begins."""
     value = shift = 0
     for place in range(at, min(at + _LONGEST_VARINT, len(body))):
         byte = body[place]

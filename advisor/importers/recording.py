@@ -1,4 +1,4 @@
-"""What an importer gives: the parts of a recording, node by node and in the order of time."""
+"""The interface of importers: the parts of a recording, node by node and in the order of time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ METRIC = "metric"
 """The kind of `Happening` that is a value the training logged; see `labels.metric`."""
 
 
+UNKNOWN_END = "The files don't say how the run ended. It counts as finished."
+"""A note; withdrawn if something else says how it ended."""
+
+
 class NotImportableError(ValueError):
     """Nothing of the recording can be imported. The message says why and what to do."""
 
 
 def cadence(times_ms: Whole) -> int:
-    """The time between two ticks as it was probably meant: whole tenths of a second, in ms."""
+    """Return the time between two ticks as it was probably meant: whole tenths of a second, in
+    ms.
+    """
     measured = float(np.median(np.diff(times_ms)))
     return int(min(max(round(measured / 100) * 100, 100), 3_600_000))
 
@@ -81,7 +87,8 @@ Part = Samples | Steps | Happening | Seen
 
 @dataclass(frozen=True)
 class Labels:
-    """What a recording says of the run itself; `labels.parameters_of` and `tags_of` make it.
+    """The labels that a recording gives the run itself; made by `labels.parameters_of` and
+    `tags_of`.
 
     Attributes:
         parameters: name -> text, finite number, truth value or None.
@@ -97,7 +104,7 @@ NO_LABELS = Labels()
 
 @dataclass(frozen=True)
 class Machine:
-    """What a recording says of a machine. 0 and empty: unknown.
+    """The facts that a recording has of a machine. 0 and empty are unknown.
 
     Attributes:
         gpus: model and bytes of memory of each.
@@ -128,7 +135,7 @@ class RecordedNode:
 
 
 class SamplesOnly:
-    """What recordings of samples alone have in common. See `Recording`."""
+    """The common part of recordings of samples alone. See `Recording`."""
 
     training_job, job, provider, owns_machine, state = "", "", "", False, "finished"
     labels: Labels = NO_LABELS
@@ -137,7 +144,7 @@ class SamplesOnly:
         self.operators: list[Operator] = []
         self.operator_times: dict[str, Any] = {}
         self.statistics: dict[str, Any] = {}
-        tally.note("The files don't say how the run ended. It counts as finished.")
+        tally.note(UNKNOWN_END)
 
 
 class Recording(Protocol):

@@ -56,7 +56,7 @@ _REFUSED = {
 _CHANGED = {"412", "PreconditionFailed", "NoSuchKey", "404"}
 
 Progress = Callable[[int, int], object]
-"""Called with the files that are there, and how many there are to be."""
+"""A function that takes how many files are there, and how many there are to be."""
 
 
 class SourceAwayError(RuntimeError):
@@ -95,7 +95,7 @@ class Address:
 
     @property
     def job_folder(self) -> Address:
-        """The folder of the training job, if this is a part of it."""
+        """Return the folder of the training job, if this is a part of it."""
         parts = self.prefix.split("/")
         while len(parts) > 1 and parts[-1] in INNER:
             parts.pop()
@@ -103,11 +103,11 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The name of that folder; the bucket's if there is none."""
+        """Return the name of that folder, or the bucket's if there is none."""
         return self.job_folder.prefix.rpartition("/")[2] or self.bucket
 
     def holds(self, other: Address) -> bool:
-        """Whether the other one is this folder, or within it."""
+        """Return whether the other one is this folder, or within it."""
         return self.bucket == other.bucket and f"{other.prefix}/".startswith(
             f"{self.prefix}/" if self.prefix else ""
         )
@@ -117,13 +117,13 @@ class Address:
 class _Object:
     key: str
     path: str
-    """Within the folder."""
+    """The path within the folder."""
     size_bytes: int
     etag: str
 
 
 def connected() -> Any:
-    """A client of S3. Credentials, region and AWS_ENDPOINT_URL as boto3 finds them."""
+    """Return a client of S3. Credentials, region and AWS_ENDPOINT_URL are as boto3 finds them."""
     # boto3 takes 30 MB, so only processes that query AWS import it.
     import boto3
     from botocore.config import Config
@@ -192,7 +192,9 @@ def _listed(
     alive: Callable[[], object],
     bounds: Bounds,
 ) -> Iterator[_Object]:
-    """Raises NotImportableError beyond the bounds, or without any object."""
+    """Yield the objects below the address. Raises NotImportableError beyond the bounds, or without
+    any object.
+    """
     files, folders = 0, set[Path]()
     for entry in _entries(client, address):
         if entry["Key"].endswith("/"):
@@ -219,7 +221,7 @@ def _listed(
 
 
 def _entries(client: Any, address: Address) -> Iterator[dict[str, Any]]:
-    """The objects below the prefix, or the one that it names."""
+    """Yield the objects below the prefix, or the one that it names."""
     pages = client.get_paginator("list_objects_v2")
     below = f"{address.prefix}/" if address.prefix else ""
     found = False
@@ -232,7 +234,9 @@ def _entries(client: Any, address: Address) -> Iterator[dict[str, Any]]:
 
 
 def _wanted(found: Sequence[_Object], address: Address, tally: Tally) -> list[_Object]:
-    """Without the files of a training job that no importer reads, such as its tensors."""
+    """Return the objects without the files of a training job that no importer reads, such as its
+    tensors.
+    """
     jobs = sorted(training_jobs(each.path for each in found))
     if len(jobs) > 1:
         raise NotImportableError(
@@ -250,7 +254,7 @@ def _wanted(found: Sequence[_Object], address: Address, tally: Tally) -> list[_O
 
 
 def _fetched(folder: Path) -> dict[str, tuple[int, str]]:
-    """Path -> size and ETag of what earlier calls copied."""
+    """Return path -> size and ETag of what earlier calls copied."""
     known: dict[str, tuple[int, str]] = {}
     with suppress(FileNotFoundError), (folder / _FETCHED).open(encoding="utf-8") as lines:
         for line in lines:
@@ -269,7 +273,7 @@ def _is_there(each: _Object, content: Path, known: dict[str, tuple[int, str]]) -
 
 
 def _remove_others(content: Path, wanted: set[str]) -> None:
-    """What an earlier call copied, and is no longer there."""
+    """Remove what an earlier call copied, and is no longer there."""
     for path in content.rglob("*"):
         if path.is_file() and path.relative_to(content).as_posix() not in wanted:
             path.unlink()
@@ -278,7 +282,7 @@ def _remove_others(content: Path, wanted: set[str]) -> None:
 def _copied(
     client: Any, bucket: str, folder: Path, missing: Sequence[_Object]
 ) -> Iterator[_Object]:
-    """Each object once it is copied."""
+    """Yield each object once it is copied."""
 
     def copy(each: _Object) -> _Object:
         _copy(client, bucket, folder, each)
@@ -296,7 +300,7 @@ def _copied(
 
 
 def _copy(client: Any, bucket: str, folder: Path, each: _Object) -> None:
-    """The whole object or nothing. Raises botocore's errors."""
+    """Copy the whole object or nothing. Raises botocore's errors."""
     from botocore.exceptions import BotoCoreError
 
     target = folder / _CONTENT / each.path
@@ -316,7 +320,7 @@ def _copy(client: Any, bucket: str, folder: Path, each: _Object) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raises NotImportableError and SourceAwayError for what boto3 raises."""
+    """Turn boto3's exceptions into NotImportableError and SourceAwayError."""
     from botocore import exceptions as boto
 
     no_credentials = (

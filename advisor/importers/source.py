@@ -13,6 +13,7 @@ from advisor.importers.bounds import BOUNDS
 from advisor.importers.gunzip import Budget, CutOffError, pieces
 from advisor.importers.recording import NotImportableError
 from advisor.importers.tally import Tally
+from advisor.importers.text_encoding import to_utf8
 
 MOST_FILES = 500_000
 """27 days of a node's files each minute are 39,000."""
@@ -34,14 +35,14 @@ class Source:
 
     @classmethod
     def at(cls, path: Path) -> Source:
-        """The folder or file at this path."""
+        """Return the folder or file at this path."""
         if path.is_dir():
             return cls(path, path.resolve().name)
         return cls(path.parent, path.name, path.name)
 
     @cached_property
     def sizes(self) -> dict[str, int]:
-        """Path within the folder -> bytes, of regular files. Links are never followed.
+        """Return path within the folder -> bytes, of regular files. Links are never followed.
 
         Raises:
             NotImportableError: too many files.
@@ -70,6 +71,11 @@ class Source:
         except (OSError, NotImportableError):
             return b""
 
+    def text_beginning(self, path: str, most_bytes: int = 4096) -> str:
+        """Return the text that it begins with, unpacked if it is gzip'd."""
+        first = b"".join(to_utf8([self.beginning(path, most_bytes)]))
+        return first.decode(errors="replace")
+
     def read(self, path: str, most_bytes: int) -> bytes:
         """Return the whole file, unpacked if it is gzip'd: of one that is cut off what it has.
 
@@ -82,13 +88,13 @@ class Source:
         return body
 
     def lines(self, path: str, tally: Tally) -> Iterator[bytes]:
-        """Yield the file in pieces that end with whole lines, except for lines longer than a piece.
+        """Yield the text in pieces that end with whole lines, except for lines longer than a piece.
 
         A gzip'd file that is damaged, or too large with the others, ends there, and is counted.
         """
         rest = b""
         try:
-            for piece in self._pieces(path):
+            for piece in to_utf8(self.pieces(path)):
                 whole, newline, rest_of = (rest + piece).rpartition(b"\n")
                 if newline or len(rest_of) > PIECE_BYTES:
                     yield whole + newline if newline else rest_of
@@ -105,7 +111,7 @@ class Source:
         if not path.endswith(".gz"):
             return self.head(path, most_bytes)
         parts, left = [], most_bytes
-        with suppress(CutOffError), closing(self._pieces(path)) as unpacked:
+        with suppress(CutOffError), closing(self.pieces(path)) as unpacked:
             for piece in unpacked:
                 parts.append(piece[:left])
                 left -= len(parts[-1])
@@ -113,7 +119,7 @@ class Source:
                     break
         return b"".join(parts)
 
-    def _pieces(self, path: str) -> Generator[bytes]:
+    def pieces(self, path: str) -> Generator[bytes]:
         """Yield the content, in large pieces. Raises NotImportableError, CutOffError."""
         with (self.folder / path).open("rb") as file:
             if not path.endswith(".gz"):
@@ -124,5 +130,7 @@ class Source:
 
     @cached_property
     def _unpacked(self) -> Budget:
-        """All gzip'd files together may be as large as an archive, however small they are."""
+        """Return the budget of all gzip'd files together: as large as an archive, however small
+        they are.
+        """
         return Budget(BOUNDS.unpacked_bytes)

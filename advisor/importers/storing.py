@@ -52,10 +52,10 @@ HOUR = timedelta(hours=1)
 SEQ = 0
 """An import is one upload."""
 LONGEST = timedelta(days=30)
-"""Of a recording. Further records are taken for damaged ones."""
+"""The longest time of a recording. Further records are taken for damaged ones."""
 _MOST_SERIES = 4_000
 _MOST_HELD_EVENTS = 100_000
-"""Not written yet: 30 MB."""
+"""The most events that aren't written yet: 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class StoredNode:
     series: frozenset[str]
     chunks: tuple[ChunkRef, ...]
     gpus: int
-    """How many it had, if that is known without a sample of them."""
+    """The number of its GPUs, if that is known without a sample of them."""
     machine: Machine
     prefix: str
-    """Of the keys of its objects, and of those that an earlier import of it made."""
+    """The prefix of the keys of its objects, and of those that an earlier import of it made."""
 
     def history(self, key: str, facts: Hardware) -> NodeHistory:
         return NodeHistory(key, facts, ((self.started_at, self.ended_at),), (), self.chunks)
 
 
 def session_id(run_id: UUID, node: str) -> UUID:
-    """The same for the same run and node, so that importing again replaces."""
+    """Return the same id for the same run and node, so that importing again replaces."""
     return uuid5(run_id, f"import/{node}")
 
 
@@ -92,6 +92,7 @@ def store_recording(
     tally: Tally,
     *,
     held: tuple[datetime | None, datetime | None] = (None, None),
+    state: str = "",
     with_tiers: bool = True,
     alive: Callable[[], object] = lambda: None,
 ) -> list[StoredNode]:
@@ -99,12 +100,13 @@ def store_recording(
 
     Args:
         held: when all of its machines were held, as their platform says; None: unknown.
+        state: how the run ended; as the recording says by default.
         with_tiers: for charts. A reader of a single pass needs none.
         alive: called now and then.
     """
     nodes = []
     for node in recording.nodes:
-        writer = _Writer(store, run_id, node, tally, held, recording.state)
+        writer = _Writer(store, run_id, node, tally, held, state or recording.state)
         for part in recording.parts(node):
             writer.add(part)
             alive()
@@ -113,9 +115,16 @@ def store_recording(
     return nodes
 
 
+def store_unrecorded(
+    store: Objects, run_id: UUID, node: RecordedNode, tally: Tally, state: str
+) -> StoredNode:
+    """Write the end of a machine that the run held, but of which there is no recording."""
+    return _Writer(store, run_id, node, tally, (None, None), state).finish(with_tiers=False)
+
+
 @dataclass
 class _Hour:
-    """What of one hour isn't written yet."""
+    """The parts of one hour that aren't written yet."""
 
     samples: list[Ticks] = field(default_factory=list)
     steps: list[Steps] = field(default_factory=list)
@@ -237,7 +246,7 @@ class _Writer:
         self._tally.lose(what, "before the first record, or more than 30 days after it", count)
 
     def _by_hour(self, times_ms: Whole) -> Iterator[tuple[int, np.ndarray]]:
-        """The hours of these times, and which rows are of each."""
+        """Yield the hours of these times, and which rows are of each."""
         inside = self._inside(times_ms)
         if not inside.any():
             return
@@ -339,7 +348,7 @@ class _Writer:
 
 
 def _chosen(part: Steps, chosen: np.ndarray) -> Steps:
-    """These rows of it."""
+    """Return these rows of the part."""
     waits = part.data_wait_us
     return replace(
         part,
@@ -350,7 +359,7 @@ def _chosen(part: Steps, chosen: np.ndarray) -> Steps:
 
 
 def _joined(parts: Iterable[Steps]) -> Iterator[Steps]:
-    """One for each rank and phase: a part is of a file, and files are of a minute."""
+    """Yield one part for each rank and phase: a part is of a file, and files are of a minute."""
     alike: dict[tuple[object, ...], list[Steps]] = defaultdict(list)
     for part in parts:
         alike[part.rank, part.phase, part.data_wait_us is None].append(part)
@@ -369,7 +378,7 @@ def _known(values: np.ndarray) -> int:
 
 
 def _column(values: np.ndarray) -> Column:
-    """Whole numbers as integers, which are stored smaller."""
+    """Return the column, with whole numbers as integers, which are stored smaller."""
     known = np.isfinite(values)
     filled = np.where(known, values, 0.0)
     whole = filled.astype("int64")

@@ -20,7 +20,7 @@ class Skipped:
     why: str
     count: int = 0
     first: str = ""
-    """Where the first of them is."""
+    """The place of the first of them."""
 
 
 @dataclass
@@ -33,17 +33,17 @@ class Operator:
     total_us: int
     longest_us: int
     own_us: int | None = None
-    """Without the operations that it called; None: not known."""
+    """The time without the operations that it called; None if unknown."""
 
     @property
     def cost_us(self) -> int:
-        """What it is listed by."""
+        """Return the time by which it is listed."""
         return self.total_us if self.own_us is None else self.own_us
 
 
 @dataclass
 class Tally:
-    """What was taken of a recording, and what was not."""
+    """The counts of what was taken of a recording, and of what was not."""
 
     records: Counter[str] = field(default_factory=Counter)
     """Kind of record -> how many were taken."""
@@ -74,12 +74,16 @@ class Tally:
         if sentence not in self.notes and len(self.notes) < MOST_REASONS:
             self.notes.append(sentence)
 
+    def withdraw(self, sentence: str) -> None:
+        """Remove a note on what was assumed, because it turned out to be known."""
+        self.notes = [note for note in self.notes if note != sentence]
+
     @property
     def taken(self) -> int:
         return sum(self.records.values())
 
     def document(self) -> dict[str, Any]:
-        """As JSON, the most skipped first."""
+        """Return the tally as JSON, the most skipped first."""
         skipped = sorted(self.skipped.values(), key=lambda each: -each.count)
         return {
             "records": dict(self.records.most_common()),

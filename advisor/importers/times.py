@@ -9,7 +9,7 @@ EARLIEST_SECONDS, LATEST_SECONDS = 1_262_304_000, 4_102_444_800
 
 
 def time_ms(said: str) -> int | None:
-    """Of Unix seconds, ms, µs or ns, or of ISO 8601 (UTC if it names no zone)."""
+    """Return the ms of Unix seconds, ms, µs or ns, or of ISO 8601 (UTC if it names no zone)."""
     try:
         number = float(said)
     except ValueError:
@@ -21,7 +21,7 @@ def time_ms(said: str) -> int | None:
 
 
 def is_possible(seconds: float) -> bool:
-    """Whether a Unix time can be that of a recording."""
+    """Return whether a Unix time can be that of a recording."""
     return EARLIEST_SECONDS < seconds < LATEST_SECONDS
 
 

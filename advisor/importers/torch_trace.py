@@ -8,25 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from itertools import islice
 
 import numpy as np
 
-from advisor.importers.activity import (
-    CALLS,
-    COMMUNICATION,
-    COPIES,
-    CPU,
-    KERNELS,
-    MOST_GPUS,
-    busy_samples,
-    is_collective,
-    own_times,
-    union,
-)
+from advisor.importers.activity import busy_samples, union
 from advisor.importers.profiled import Profiled
 from advisor.importers.recording import (
     Floats,
@@ -41,35 +29,37 @@ from advisor.importers.recording import (
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated, readable
 from advisor.importers.tally import Tally
-from advisor.importers.trace_events import MOST_US, events_of
+from advisor.importers.torch_events import (
+    CATEGORIES,
+    LOADER,
+    OPTIMIZER,
+    STEP,
+    TorchEvents,
+    callers,
+    read_events,
+)
 from advisor.store.index import to_ms
 
 FORMAT = "PyTorch profiler"
 _MOST_FILES = 1024
 _NAME = re.compile(r".*\.json(?:\.gz)?")
 _HEAD_BYTES = 64 * 1024
-"""Before the events: when times begin, and the rank."""
-_OF_ITS_OWN = re.compile(rb'^\s*\{\s*"schemaVersion"\s*:')
-_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,20})\b')
+"""The bytes of the head that are searched for what only Kineto writes."""
+_KINDS = (*CATEGORIES, "python_function", "ac2g", "cpu_instant_event", "gpu_user_annotation")
+_KINETO = re.compile(
+    r'\A\s*\{\s*"schemaVersion"\s*:|"baseTimeNanoseconds"\s*:'
+    rf'|"cat"\s*:\s*"(?:{"|".join(_KINDS)})"'
+)
 _HOST = re.compile(rb'"host_name"\s*:\s*"([^"\\]{1,200})"')
 _RANK = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*"rank"\s*:\s*(\d{1,7})\b')
 _FIRST_TRACE_US = 1_262_304_000 * 10**6
 """2010: earlier times count from something else than 1970, such as the machine's start."""
-_STEP = re.compile(r"ProfilerStep#\d+")
-_OPTIMIZER, _LOADER = "Optimizer.step#", "enumerate(DataLoader)#"
-_CATEGORIES = {
-    "cpu_op": CPU,
-    "user_annotation": CPU,
-    "kernel": KERNELS,
-    "gpu_memcpy": COPIES,
-    "gpu_memset": COPIES,
-    "cuda_runtime": CALLS,
-    "cuda_driver": CALLS,
-}
+Spans = tuple[Floats, Floats]
+NO_SPANS: Spans = (np.zeros(0), np.zeros(0))
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file begins as Kineto's do."""
+    """Return whether a file begins as Kineto's do."""
     return any(_is_trace(source, path) for path in _candidates(source))
 
 
@@ -82,36 +72,25 @@ def opened(source: Source, stated: Stated, tally: Tally) -> TorchRecording:
     return TorchRecording(source, to_ms(stated.imported_at), tally)
 
 
-class _Span(NamedTuple):
-    """Microseconds since 1970, or of the file's own clock."""
-
-    name: str
-    category: str
-    start_us: float
-    end_us: float
-    thread: tuple[str, str]
-    gpu: int | None
-
-
 @dataclass
 class _Process:
-    """One trace."""
+    """The parts of one trace that are kept; times as pairs of starts and ends."""
 
     rank: int
     host: str
-    steps: list[_Span] = field(default_factory=list)
-    optimizer: list[_Span] = field(default_factory=list)
-    waits: list[_Span] = field(default_factory=list)
-    on_gpu: dict[int, list[_Span]] = field(default_factory=lambda: defaultdict(list))
+    steps: Spans = NO_SPANS
+    optimizer: Spans = NO_SPANS
+    waits: Spans = NO_SPANS
+    on_gpu: dict[int, Spans] = field(default_factory=dict)
     first_us: float = np.inf
     last_us: float = 0.0
 
     def shift(self, by_us: float) -> None:
         """Move its clock."""
-        for spans in (self.steps, self.optimizer, self.waits, *self.on_gpu.values()):
-            spans[:] = [
-                s._replace(start_us=s.start_us + by_us, end_us=s.end_us + by_us) for s in spans
-            ]
+        self.steps, self.optimizer, self.waits = (
+            _moved(spans, by_us) for spans in (self.steps, self.optimizer, self.waits)
+        )
+        self.on_gpu = {gpu: _moved(spans, by_us) for gpu, spans in self.on_gpu.items()}
         self.first_us, self.last_us = self.first_us + by_us, self.last_us + by_us
 
 
@@ -145,7 +124,9 @@ class TorchRecording(Profiled):
                 yield steps
 
     def _dated(self, imported_ms: int) -> None:
-        """Files without a time of day begin when they are imported, a machine's together."""
+        """Date files without a time of day: they begin when they are imported, a machine's
+        together.
+        """
         for own in self._by_host.values():
             first_us = min(each.first_us for each in own)
             if first_us < _FIRST_TRACE_US:
@@ -157,58 +138,66 @@ class TorchRecording(Profiled):
                 )
 
     def _read(self, path: str, place: int) -> _Process:
-        head = self._source.beginning(path, _HEAD_BYTES)
-        host = _HOST.search(head)
-        name = readable(host[1].decode(errors="replace")) if host else ""
-        process = _Process(_number(_RANK, head, place), name or "machine")
         try:
-            events = events_of(self._source, path, self._tally)
-        except (NotImportableError, OSError) as error:
+            events = read_events(self._source, path, self._tally)
+        except OSError as error:
             self._tally.skip("files", f"can't be read: {error}", 1, path)
-            return process
-        by_thread: dict[tuple[str, str], list[_Span]] = defaultdict(list)
-        base_us = _number(_BASE, head, 0) / 1000
-        for event in events:
-            span = _span(event, base_us)
-            if span is None:
-                self._skip(event, path)
-                continue
-            self._tally.take("operations")
-            by_thread[span.thread].append(span)
-            _sort(process, span)
-        for spans in by_thread.values():
-            self._add(process.host, spans)
+            return _Process(place, "machine")
+        host, rank = _HOST.search(events.around), _RANK.search(events.around)
+        name = readable(host[1].decode(errors="replace")) if host else ""
+        process = _Process(int(rank[1]) if rank else place, name or "machine")
+        if len(events.start_us):
+            process.first_us = float(events.start_us.min())
+            process.last_us = float(events.end_us.max())
+            process.steps, process.optimizer = events.named(STEP), events.named(OPTIMIZER)
+            process.waits = events.named(LOADER)
+            process.on_gpu = {gpu: union(start, end) for gpu, start, end in events.by_gpu()}
+            self._add(process.host, events)
         return process
 
-    def _skip(self, event: object, path: str) -> None:
-        """Flows, headers and marks are no operations; what is left of those is broken."""
-        said = event if isinstance(event, dict) else {}
-        if not isinstance(said.get("ph"), str):
-            self._tally.skip("records", "not a trace event", 1, path)
-        elif said["ph"] == "X" and str(said.get("cat")) in _CATEGORIES:
-            self._tally.skip("records", "an impossible duration or time", 1, path)
-        else:
-            self._tally.take("moments")
+    def _add(self, host: str, events: TorchEvents) -> None:
+        """Sum the operations up, each with the time that is its own. Marked steps are none."""
+        outer = callers(events)
+        start_us, end_us = events.start_us, events.end_us
+        inside = np.flatnonzero(outer >= 0)
+        within_us = np.minimum(end_us[inside], end_us[outer[inside]]) - start_us[inside]
+        called_us = np.bincount(outer[inside], within_us, minlength=len(outer))
+        own_us = np.maximum(end_us - start_us - called_us, 0)
+        is_step = np.array([name == STEP for _, name in events.names])[events.name]
+        self._sum_up(events, own_us, ~is_step)
+        numbers = np.array(
+            [self._times.number(host, category, name) for category, name in events.names]
+        )[events.name]
+        self._times.add_all(numbers[~is_step], start_us[~is_step], end_us[~is_step])
+        inside = inside[~is_step[inside] & ~is_step[outer[inside]]]
+        caller = outer[inside]
+        until_us = np.minimum(end_us[inside], end_us[caller])
+        self._times.add_all(numbers[caller], start_us[inside], until_us, sign=-1)
 
-    def _add(self, host: str, spans: list[_Span]) -> None:
-        """The operations of one thread, each with the time that is its own."""
-        for span, own_us, outer in own_times(spans):
-            if not _STEP.fullmatch(span.name):
-                length_us = span.end_us - span.start_us
-                self._sums.add(span.category, span.name, length_us, own_us)
-                caller = None
-                if outer is not None and not _STEP.fullmatch(outer.name):
-                    caller = outer.category, outer
-                self._place(host, span.category, span, caller)
+    def _sum_up(self, events: TorchEvents, own: Floats, chosen: np.ndarray) -> None:
+        length_us = events.end_us - events.start_us
+        order = np.flatnonzero(chosen)
+        order = order[np.argsort(events.name[order], kind="stable")]
+        kinds, first, count = np.unique(events.name[order], return_index=True, return_counts=True)
+        if not len(kinds):
+            return
+        total = np.add.reduceat(length_us[order], first)
+        longest = np.maximum.reduceat(length_us[order], first)
+        own = np.add.reduceat(own[order], first)
+        columns = (each.tolist() for each in (kinds, count, total, longest, own))
+        for kind, several, total_us, longest_us, own_us in zip(*columns, strict=True):
+            category, name = events.names[kind]
+            self._sums.add_all(category, name, several, total_us, longest_us, own_us)
 
     def _gpu_samples(
         self, processes: Sequence[_Process], began_ms: int, ended_ms: int
     ) -> Iterator[Samples]:
-        spans: dict[int, list[_Span]] = defaultdict(list)
+        spans: dict[int, list[Spans]] = defaultdict(list)
         for process in processes:
             for gpu, own in process.on_gpu.items():
-                spans[gpu] += own
-        samples = busy_samples({gpu: _union(own) for gpu, own in spans.items()}, began_ms, ended_ms)
+                spans[gpu].append(own)
+        busy = {gpu: _union(own) for gpu, own in spans.items()}
+        samples = busy_samples(busy, began_ms, ended_ms)
         if samples:
             self._tally.take("samples", len(samples.times_ms) * len(samples.columns))
             yield samples
@@ -225,68 +214,29 @@ def _candidates(source: Source) -> Iterator[str]:
 
 
 def _is_trace(source: Source, path: str) -> bool:
-    return _OF_ITS_OWN.match(source.beginning(path)) is not None
-
-
-def _number(pattern: re.Pattern[bytes], head: bytes, unknown: int) -> int:
-    found = pattern.search(head)
-    return int(found[1]) if found else unknown
-
-
-def _span(event: Any, base_us: float) -> _Span | None:
-    """None: it isn't an operation, or makes no sense."""
-    try:
-        category = _CATEGORIES[event["cat"]]
-        start, length, name = event["ts"], event["dur"], str(event["name"])
-        if event["ph"] != "X" or not (0 <= length <= MOST_US and 0 <= start + base_us < 4e15):
-            return None
-        gpu = _gpu(event) if category in (KERNELS, COPIES) else None
-        if category == KERNELS and is_collective(name):
-            category = COMMUNICATION
-        at_us = start + base_us
-        thread = str(event["pid"]), str(event["tid"])
-        return _Span(name, category, at_us, at_us + length, thread, gpu)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-
-
-def _gpu(event: dict[str, Any]) -> int | None:
-    args = event.get("args")
-    gpu = args.get("device") if isinstance(args, dict) else None
-    return gpu if isinstance(gpu, int) and 0 <= gpu < MOST_GPUS else None
-
-
-def _sort(process: _Process, span: _Span) -> None:
-    process.first_us = min(process.first_us, span.start_us)
-    process.last_us = max(process.last_us, span.end_us)
-    if span.gpu is not None:
-        process.on_gpu[span.gpu].append(span)
-    elif _STEP.fullmatch(span.name):
-        process.steps.append(span)
-    elif span.name.startswith(_OPTIMIZER):
-        process.optimizer.append(span)
-    elif span.name.startswith(_LOADER):
-        process.waits.append(span)
+    return _KINETO.search(source.text_beginning(path, _HEAD_BYTES)) is not None
 
 
 def _steps_of(process: _Process) -> Steps | None:
-    """The steps that the training marked (`profiler.step()`), else those that end with the
-    optimizer's."""
-    marked = sorted(process.steps, key=lambda span: span.start_us)
-    spans = [(span.start_us, span.end_us) for span in marked]
-    if not spans:
-        ends = sorted(span.end_us for span in process.optimizer)
-        spans = list(pairwise(ends))
-    if not spans:
+    """Return the steps that the training marked (`profiler.step()`), else those that end with the
+    optimizer's.
+    """
+    start, end = process.steps
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    if not len(start):
+        ends = np.sort(process.optimizer[1])
+        start, end = ends[:-1], ends[1:]
+    if not len(start):
         return None
-    start, end = (np.array(column) for column in zip(*spans, strict=True))
-    waits = _waits(process.waits, start, end) if process.waits else None
+    has_waits = len(process.waits[0]) > 0
+    waits = _waits(process.waits, start, end) if has_waits else None
     return Steps(process.rank, "train", _whole(start), _whole(end - start), waits)
 
 
-def _waits(waits: Iterable[_Span], start: Floats, end: Floats) -> Whole:
-    """Of each step the time in which the loader was asked for a batch."""
-    spans = np.array([(wait.start_us, wait.end_us) for wait in waits]) - start[0]
+def _waits(waits: Spans, start: Floats, end: Floats) -> Whole:
+    """Return of each step the time in which the loader was asked for a batch."""
+    spans = np.column_stack(waits) - start[0]
     spent = _spent_before(spans, end - start[0]) - _spent_before(spans, start - start[0])
     return _whole(np.clip(spent, 0, end - start))
 
@@ -306,6 +256,10 @@ def _whole(values: Floats) -> Whole:
     return whole
 
 
-def _union(spans: Sequence[_Span]) -> tuple[Floats, Floats]:
-    start, end = (np.array(column) for column in zip(*[s[2:4] for s in spans], strict=True))
-    return union(start, end)
+def _union(several: Sequence[Spans]) -> Spans:
+    starts, ends = zip(*several, strict=True)
+    return union(np.concatenate(starts), np.concatenate(ends))
+
+
+def _moved(spans: Spans, by_us: float) -> Spans:
+    return spans[0] + by_us, spans[1] + by_us

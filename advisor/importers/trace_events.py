@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from advisor.importers.json_text import parsed
 from advisor.importers.source import Source
 from advisor.importers.tally import Operator, Tally
+from advisor.importers.trace_text import EventReader
 
-MOST_BYTES = 64 * 1024 * 1024
-"""Of one file, unpacked: about 600 MB while it is read."""
+MOST_EVENTS = 500_000
+"""The most events of one file whose events are kept until it is read: about 600 MB."""
 MOST_OPERATORS = 20_000
 MOST_US = 28 * 86_400 * 10**6
 """No operation of a job takes longer than a job: 28 days."""
 _MOST_TS = 10**17
 _DEEPEST = 1_000
 """Operations of one phase that may be open at once."""
-_REPAIRS, _REPAIRED_BYTES = 20, 256 * 1024 * 1024
-"""Tries to find the end of the last whole event, and what they may parse together."""
 OTHERS = "(others)"
 
 
@@ -35,63 +34,27 @@ class Span(NamedTuple):
     args: dict[str, Any]
 
 
-def events_of(source: Source, path: str, tally: Tally) -> list[Any]:
-    """The events of a file, with what is broken left out.
+def events_of(source: Source, path: str, tally: Tally) -> Iterator[dict[str, Any]]:
+    """Yield the events of a file; what is broken is counted and left out.
 
     Raises:
-        NotImportableError: too large.
+        OSError
     """
-    body = source.read(path, MOST_BYTES)
-    try:
-        document = parsed(body)
-    except ValueError:
-        return _repaired(body, path, tally)
-    events = document.get("traceEvents") if isinstance(document, dict) else document
-    if not isinstance(events, list):
-        tally.skip("files", "no trace events in it", 1, path)
-        return []
+    reader = EventReader(source.pieces(path), path, tally, _objects, lambda event: event)
+    left = MOST_EVENTS
+    for events in reader.batches():
+        yield from events[:left]
+        why = f"more than {MOST_EVENTS:,} in one file"
+        tally.skip("records", why, len(events) - left, path)
+        left = max(left - len(events), 0)
+
+
+def _objects(body: bytes) -> list[dict[str, Any]]:
+    """Parse a list of objects. Raises ValueError for anything else."""
+    events: list[dict[str, Any]] = json.loads(body)
+    if not all(isinstance(event, dict) for event in events):
+        raise ValueError("not objects alone")
     return events
-
-
-def _repaired(body: bytes, path: str, tally: Tally) -> list[Any]:
-    """What a truncated or damaged file still has: writers put an event on a line."""
-    lines = body.splitlines()
-    if len(lines) < 3 or body.lstrip().startswith(b"{"):
-        return _cut(body, path, tally)
-    events = []
-    for number, line in enumerate(lines, start=1):
-        text = line.strip().rstrip(b",")
-        if text in (b"", b"[", b"]"):
-            continue
-        try:
-            event = parsed(text)
-        except ValueError:
-            event = None
-        if isinstance(event, dict):
-            events.append(event)
-        else:
-            place = f"{path}, line {number}"
-            tally.skip("records", "not a whole record of JSON", 1, place)
-    return events
-
-
-def _cut(body: bytes, path: str, tally: Tally) -> list[Any]:
-    """A list on one line, or an object, up to its last whole event."""
-    end = len(body)
-    for _ in range(min(_REPAIRS, _REPAIRED_BYTES // (2 * end + 1))):
-        end = body.rfind(b"}", 0, end)
-        if end < 0:
-            break
-        for closing in (b"]", b"]}"):
-            try:
-                document = parsed(body[: end + 1] + closing)
-            except ValueError:
-                continue
-            tally.skip("records", "not a whole record of JSON", 1, f"{path}, at its end")
-            events = document.get("traceEvents") if isinstance(document, dict) else document
-            return events if isinstance(events, list) else []
-    tally.skip("files", "not JSON", 1, path)
-    return []
 
 
 @dataclass
@@ -183,7 +146,9 @@ class Operators:
     def add(
         self, category: str, name: str, duration_us: float, own_us: float | None = None
     ) -> None:
-        """`own_us`: without what it called; None: not known, all of its category are alike."""
+        """Add one operation. `own_us`: without what it called; None: unknown, all of its category
+        are alike.
+        """
         self.add_all(category, name, 1, duration_us, duration_us, own_us)
 
     def add_all(
@@ -195,7 +160,7 @@ class Operators:
         longest_us: float,
         own_us: float | None = None,
     ) -> None:
-        """Several of one name."""
+        """Add several operations of one name."""
         key = category, name
         sums = self._sums.get(key)
         if sums is None:
@@ -209,7 +174,7 @@ class Operators:
             sums[2] = longest_us
 
     def most_expensive(self, each: int = 50) -> list[Operator]:
-        """So many of each category, the longest first."""
+        """Return so many of each category, the longest first."""
         by_category: dict[str, list[Operator]] = defaultdict(list)
         for (category, name), (count, total, longest, own) in self._sums.items():
             own_us = None if math.isnan(own) else round(own)

@@ -49,7 +49,7 @@ _MOST_FILES = 256
 _MOST_BYTES = 256 * 1024 * 1024
 _MOST_NAMES = 200_000
 _MOST_EVENTS = 2_000_000
-"""Of a file: 400 MB while they are read."""
+"""The most events of a file: 400 MB while they are read."""
 _PLANES = 1
 _PLANE_NAME, _PLANE_LINES, _PLANE_EVENTS, _PLANE_STATS, _PLANE_VALUES = 2, 3, 4, 5, 6
 _LINE_NAME, _LINE_NS, _LINE_EVENTS = 2, 3, 4
@@ -89,7 +89,7 @@ class _Profile:
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file is named as the profilers name theirs."""
+    """Return whether a file is named as the profilers name theirs."""
     return any(True for _ in _candidates(source))
 
 
@@ -197,7 +197,7 @@ class XSpaceRecording(Profiled):
         gpu: int | None,
         path: str,
     ) -> None:
-        """A stream of a GPU, or a thread. Raises DamagedError."""
+        """Add a stream of a GPU, or a thread. Raises DamagedError."""
         head = {number: value for number, value in protobuf.fields(line) if number < _LINE_EVENTS}
         is_stream = protobuf.text(head.get(_LINE_NAME, protobuf.EMPTY)).startswith(_STREAM)
         if gpu is not None and (not is_stream or gpu >= MOST_GPUS):
@@ -242,7 +242,7 @@ def _candidates(source: Source) -> Iterator[str]:
 
 
 def _metadata(plane: Body, kind: int) -> dict[int, str]:
-    """Number -> name, of the first of them. Raises DamagedError."""
+    """Return number -> name, of the first of them. Raises DamagedError."""
     found = {}
     for entry in islice(protobuf.children(plane, kind), _MOST_NAMES):
         pair = protobuf.by_number(entry)
@@ -254,7 +254,7 @@ def _metadata(plane: Body, kind: int) -> dict[int, str]:
 
 
 def _begun_us(plane: Body, marks: Mapping[int, str]) -> float:
-    """0: it isn't said. Raises DamagedError."""
+    """Return when the profile began, or 0 if it isn't said. Raises DamagedError."""
     for value in protobuf.children(plane, _PLANE_VALUES):
         stat = protobuf.by_number(value)
         if marks.get(protobuf.signed(stat.get(_STAT_ID, 0))) == _BEGUN:
@@ -264,7 +264,7 @@ def _begun_us(plane: Body, marks: Mapping[int, str]) -> float:
 
 
 def _span(event: Body, begun_us: float, names: Mapping[int, str], steps: set[int]) -> _Span | None:
-    """None: it makes no sense. Raises DamagedError."""
+    """Return the operation, or None if it makes no sense. Raises DamagedError."""
     number = offset_ps = length_ps = 0
     is_step = False
     for kind, value in protobuf.fields(event):

@@ -11,17 +11,23 @@ from decimal import Decimal
 from trimtab.wire import NodeFacts
 
 from advisor import machine
+from advisor.advice.checked import Checked, checked, conclusion
+from advisor.advice.inputs import Input, Prices, machine_inputs
+from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
+from advisor.costing.billing import billed, notes_of
 from advisor.costing.cost import NodeUse, RunCost, cost_of_run
 from advisor.costing.notes import notes
+from advisor.costing.recoverable import Recoverable, node_costs, recoverable
 from advisor.figures import Figures, figures
 from advisor.money import split_usd
-from advisor.offline.nodes import FAILED, STOPPED, Node, Timeline
+from advisor.offline.nodes import FAILED, FINISHED, RUNNING, STOPPED, Node, Timeline
 from advisor.offline.reading import StoredRun
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import catalogue
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import Preset, demand_of
+from advisor.sizing.doubt import price_doubts
 from advisor.store.frames import load_frame
 from advisor.store.resolution import resolution_seconds
 from advisor.store.stretches import stored_seconds
@@ -40,7 +46,7 @@ class LedgerLine:
     label: str
     node_seconds: float
     usd: Decimal | None
-    """None: a node has no price."""
+    """The amount in USD; None if a node has no price."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +56,44 @@ class Report:
     run: StoredRun
     timeline: Timeline
     judgements: list[Judgement]
+    recovered: dict[str, Recoverable]
+    """The time and money that a fix of each finding gives back, by rule."""
     ledger: list[LedgerLine]
     figures: Figures
     cost: RunCost
     cost_notes: list[str]
     recommendations: list[Recommendation]
+    inputs: list[Input]
+    """The facts behind a statement about other machines; empty if nothing is stated."""
+
+    @property
+    def cost_is_at_least(self) -> bool:
+        """The run hasn't ended, or its platform bills more than is known."""
+        unknown = any(node.billing.is_at_least for node in self.timeline.nodes)
+        return self.timeline.state == RUNNING or unknown
+
+    @property
+    def checked(self) -> list[Checked]:
+        is_machine_advised = any(r.kind == CHANGE_INSTANCE_TYPE for r in self.recommendations)
+        return checked(self.judgements, self.inputs, is_machine_advised) if self.inputs else []
+
+    @property
+    def conclusion(self) -> str:
+        """Say what may be said where nothing is recommended, and what isn't judged."""
+        if not self.inputs:
+            return f"Not judged: {_UNJUDGED[self.timeline.state]}."
+        return conclusion(self.checked, self.inputs)
+
+
+_UNJUDGED = {
+    RUNNING: "the run hasn't ended",
+    FAILED: "the run failed",
+    STOPPED: "the run was stopped",
+}
 
 
 def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) -> Report:
-    """A run's report at bundled list prices.
+    """Return a run's report at bundled list prices.
 
     Args:
         stated: a person's values for every node; empty ones are as the agent declared them.
@@ -68,7 +103,7 @@ def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) 
 
 
 def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetime) -> Report:
-    """As `analyse`, of a run whose nodes are known already."""
+    """Return the report of `analyse` for a run whose nodes are known already."""
     histories = [node.history for node in timeline.nodes]
     length = stored_seconds(histories, timeline.started_at, timeline.ended_at)
     frame, _ = load_frame(
@@ -82,23 +117,34 @@ def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetim
     uses = [_use(node) for node in timeline.nodes]
     book = PriceBook(bundled_prices())
     steps = run_steps(frame)
-    cost, measured = cost_of_run(uses, book), figures(frame, steps=steps)
+    cost, labelled = cost_of_run(uses, book), ledger(frame)
+    measured = figures(frame, steps=steps, ledger=labelled)
     run_usd = None if cost.total_usd is None else float(cost.total_usd)
     judgements = engine.evaluate(frame, {}, run_usd=run_usd)
+    seconds = timeline.duration_seconds
+    recovered = recoverable(judgements, labelled, seconds, node_costs(cost))
     return Report(
         run=run,
         timeline=timeline,
         judgements=judgements,
-        ledger=_ledger_lines(ledger(frame), cost),
+        recovered=recovered,
+        ledger=_ledger_lines(labelled, cost),
         figures=measured,
         cost=cost,
-        cost_notes=notes(uses, {use.node_key: use.share for use in uses}, cost.parts),
-        recommendations=_recommendations(timeline, judgements, measured, cost, book, as_of, preset),
+        cost_notes=[
+            *notes_of(node.billing for node in timeline.nodes),
+            *notes(uses, {use.node_key: use.share for use in uses}, cost.parts),
+            *price_doubts([node.facts for node in timeline.nodes]),
+        ],
+        recommendations=_recommendations(
+            timeline, judgements, recovered, measured, cost, book, as_of, preset
+        ),
+        inputs=_inputs(timeline, judgements, measured, cost, book),
     )
 
 
 def _use(node: Node) -> NodeUse:
-    return NodeUse(
+    use = NodeUse(
         node_key=node.history.key,
         price_key=machine.price_key(node.facts),
         intervals=node.history.intervals,
@@ -107,10 +153,13 @@ def _use(node: Node) -> NodeUse:
         units=machine.units(node.facts),
         machine_start=node.facts.machine_id,
     )
+    return billed(use, node.billing)
 
 
 def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
-    """The most expensive first. All GPUs of a node are held equally long, so time is the weight."""
+    """Return the lines, the most expensive first. All GPUs of a node are held equally long, so time
+    is the weight.
+    """
     usd: dict[str, Decimal] = defaultdict(Decimal)
     for node in entries.nodes:
         whole = sum((part.usd for part in cost.parts if part.node_key == node), Decimal(0))
@@ -128,20 +177,21 @@ def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
 def _recommendations(
     timeline: Timeline,
     judgements: list[Judgement],
+    recovered: dict[str, Recoverable],
     measured: Figures,
     cost: RunCost,
     book: PriceBook,
     as_of: datetime,
     preset: Preset,
 ) -> list[Recommendation]:
-    """None for a run that failed or was stopped."""
+    """Return the recommendations; none for a run that failed or was stopped."""
     if timeline.state in (FAILED, STOPPED):
         return []
     is_recent = timeline.started_at >= as_of - RECENT
     nodes: Sequence[NodeFacts] = [node.facts for node in timeline.nodes]
     return recommend(
         judgements,
-        demand_of(nodes, measured, timeline.duration_seconds),
+        demand_of(nodes, measured, timeline.duration_seconds, timeline.started_at.date()),
         cost.total_usd,
         timeline.duration_seconds,
         [cost.total_usd] if is_recent and cost.total_usd is not None else [],
@@ -149,4 +199,24 @@ def _recommendations(
         catalogue(),
         as_of,
         preset,
+        recovered=recovered,
+    )
+
+
+def _inputs(
+    timeline: Timeline,
+    judgements: list[Judgement],
+    measured: Figures,
+    cost: RunCost,
+    book: PriceBook,
+) -> list[Input]:
+    if timeline.state != FINISHED:
+        return []
+    nodes = [node.facts for node in timeline.nodes]
+    has_price = cost.total_usd is not None
+    others = set(book.instance_types(machine.price_key(nodes[0]))) if nodes else set()
+    has_others = has_price and bool(others - {nodes[0].instance_type})
+    priced = Prices(has_price, has_others)
+    return machine_inputs(
+        nodes, measured, timeline.duration_seconds, judgements, priced, catalogue()
     )

@@ -7,14 +7,16 @@ from decimal import Decimal
 from typing import Any
 
 from advisor.costing.cost import CostPart
+from advisor.costing.recoverable import Recoverable
 from advisor.offline.analysis import Report
 from advisor.offline.nodes import Node
 from advisor.recommend import Recommendation
+from advisor.sizing.doubt import doubts
 from rules.engine import Judgement
 
 
 def as_document(report: Report) -> dict[str, Any]:
-    """The whole report."""
+    """Return the whole report."""
     timeline = report.timeline
     return {
         "run_id": str(report.run.run_id),
@@ -25,7 +27,9 @@ def as_document(report: Report) -> dict[str, Any]:
         "duration_seconds": timeline.duration_seconds,
         "missing_segments": timeline.missing_segments,
         "nodes": [_node(node) for node in timeline.nodes],
+        "machine_doubts": doubts([node.facts for node in timeline.nodes]),
         "cost_usd": _usd(report.cost.total_usd),
+        "cost_is_at_least": report.cost_is_at_least,
         "missing_prices": list(report.cost.missing),
         "cost_parts": [_part(part) for part in report.cost.parts],
         "cost_notes": report.cost_notes,
@@ -34,8 +38,11 @@ def as_document(report: Report) -> dict[str, Any]:
             for line in report.ledger
         ],
         "figures": asdict(report.figures),
-        "judgements": [_judgement(judgement) for judgement in report.judgements],
+        "judgements": [_judgement(each, report) for each in _in_order(report)],
         "recommendations": [_recommendation(advised) for advised in report.recommendations],
+        "conclusion": "" if report.recommendations else report.conclusion,
+        "checked": [asdict(line) for line in report.checked],
+        "inputs": [asdict(each) | {"is_known": each.is_known} for each in report.inputs],
     }
 
 
@@ -57,15 +64,41 @@ def _part(part: CostPart) -> dict[str, Any]:
     }
 
 
-def _judgement(judgement: Judgement) -> dict[str, Any]:
-    return {"rule": judgement.rule_id, "version": judgement.version} | asdict(judgement.verdict)
+def _in_order(report: Report) -> list[Judgement]:
+    """Return the findings first, by what a fix gives back; then the rest as the rules are
+    ordered.
+    """
+    unknown = Recoverable()
+
+    def place(judgement: Judgement) -> tuple[bool, Decimal, float]:
+        usd, seconds = report.recovered.get(judgement.rule_id, unknown).weight
+        return judgement.verdict.state != "fired", -usd, -seconds
+
+    return sorted(report.judgements, key=place)
+
+
+def _judgement(judgement: Judgement, report: Report) -> dict[str, Any]:
+    recovered = report.recovered.get(judgement.rule_id, Recoverable())
+    return (
+        {"rule": judgement.rule_id, "version": judgement.version}
+        | asdict(judgement.verdict)
+        | {
+            "waste_seconds_low": recovered.seconds_low,
+            "waste_seconds_high": recovered.seconds_high,
+            "waste_usd_low": _usd(recovered.usd_low),
+            "waste_usd_high": _usd(recovered.usd_high),
+            "explained_by": recovered.explained_by,
+            "taken": [asdict(each) | {"usd": _usd(each.usd)} for each in recovered.taken],
+        }
+    )
 
 
 def _recommendation(advised: Recommendation) -> dict[str, Any]:
+    shares = {name: float(share) for name, share in advised.shares_after.items()}
     return {
         name: _usd(value) if name.endswith("_usd") else value
         for name, value in asdict(advised).items()
-    }
+    } | {"shares_after": shares}
 
 
 def _usd(amount: Decimal | None) -> str | None:

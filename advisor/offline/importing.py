@@ -13,9 +13,10 @@ from advisor import machine
 from advisor.importers import s3
 from advisor.importers.conversion import Imported, convert
 from advisor.importers.described_by_aws import described
+from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, from_describe
+from advisor.importers.stated import Stated
 from advisor.importers.tally import Tally
 from advisor.offline.nodes import ImportedSession, Node, Timeline
 from advisor.offline.reading import StoredRun
@@ -68,7 +69,7 @@ def _imported(source: Source, stated: Stated, tally: Tally) -> ImportedRun:
 
 
 def read_description(path: Path) -> Stated:
-    """What `aws sagemaker describe-training-job` printed into a file.
+    """Read what `aws sagemaker describe-training-job` printed into a file.
 
     Raises:
         NotImportableError: it can't be read, or is something else.
@@ -84,12 +85,12 @@ def read_description(path: Path) -> Stated:
 
 
 def _dated(stated: Stated, path: Path) -> Stated:
-    """A recording without a time of day counts as begun when its file was last changed."""
+    """Date a recording without a time of day: it counts as begun when its file was last changed."""
     return replace(stated, imported_at=datetime.fromtimestamp(path.stat().st_mtime, UTC))
 
 
 def _run_id(source: Source) -> UUID:
-    """The same for the same names and sizes of files."""
+    """Return the run's id: the same for the same names and sizes of files."""
     names = json.dumps(sorted(source.sizes.items()))
     digest = hashlib.sha256(names.encode("utf-8", "surrogateescape")).hexdigest()
     return uuid5(NAMESPACE_URL, f"import/{source.name}/{digest}")
@@ -101,6 +102,6 @@ def _timeline(imported: Imported, store: MemoryStore) -> Timeline:
         facts, stored = node.declaration.node, node.stored
         history = stored.history(f"node-{number}", machine.hardware(facts))
         session = ImportedSession((stored.started_at, stored.ended_at), imported.state)
-        nodes.append(Node(facts, history, 0, (session,)))
+        nodes.append(Node(facts, history, 0, (session,), node.billing))
     finest_ms = min(node.stored.finest_ms for node in imported.nodes)
     return Timeline(tuple(nodes), store, finest_ms)

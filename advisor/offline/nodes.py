@@ -12,6 +12,7 @@ from uuid import UUID
 from trimtab.wire import FIRST_PIECE, NodeFacts
 
 from advisor import machine
+from advisor.costing.billing import AS_HELD, Billing
 from advisor.costing.cost import Interval
 from advisor.offline.reading import StoredRun, StoredSegment
 from advisor.store.index import NodeHistory, SegmentRef, from_ns
@@ -32,7 +33,7 @@ class Session:
 
     @property
     def interval(self) -> Interval:
-        """When it held its node."""
+        """Return the time in which it held its node."""
         last_ms = max(s.segment.start_ms + s.segment.duration_ms for s in self.segments)
         end = self.end
         length_ms = last_ms if end is None else end[0]
@@ -40,7 +41,9 @@ class Session:
 
     @property
     def end(self) -> tuple[int, str] | None:
-        """When it ended, in ms since its start, and its final state; None: not seen."""
+        """Return when it ended, in ms since its start, and its final state; None if the end wasn't
+        seen.
+        """
         for stored in self.segments:
             for event in stored.segment.events:
                 if event.kind == "session_end":
@@ -51,7 +54,7 @@ class Session:
 
     @property
     def missing_segments(self) -> int:
-        """The number of missing segments, if the session has ended."""
+        """Return the number of missing segments, if the session has ended."""
         numbers = {s.segment.seq for s in self.segments if s.segment.seq < FIRST_PIECE}
         return 0 if self.end is None else max(numbers, default=-1) + 1 - len(numbers)
 
@@ -87,6 +90,7 @@ class Node:
     attempt: int
     sessions: tuple[Session | ImportedSession, ...]
     """Sessions in the order of their starts."""
+    billing: Billing = AS_HELD
 
     @property
     def name(self) -> str:
@@ -114,7 +118,9 @@ class Timeline:
 
     @classmethod
     def of(cls, run: StoredRun, stated: NodeFacts) -> Timeline:
-        """The nodes in order of appearance. `stated` are a person's values for each of them."""
+        """Return the nodes in order of appearance. `stated` are a person's values for each of
+        them.
+        """
         bodies: dict[str, bytes] = {}
         nodes = []
         for number, (place, sessions) in enumerate(_sessions(run).items(), start=1):
@@ -154,7 +160,7 @@ class Timeline:
 
     @property
     def state(self) -> str:
-        """The state, from the last session of each node of the last attempt."""
+        """Return the state, from the last session of each node of the last attempt."""
         last = max(node.attempt for node in self.nodes)
         ends = [node.sessions[-1].end for node in self.nodes if node.attempt == last]
         states = {RUNNING if end is None else end[1] for end in ends}
@@ -162,7 +168,7 @@ class Timeline:
 
 
 def _sessions(run: StoredRun) -> dict[tuple[int, str], list[Session]]:
-    """(attempt, machine) -> its sessions in the order of their starts."""
+    """Return (attempt, machine) -> its sessions in the order of their starts."""
     by_session: dict[UUID, list[StoredSegment]] = defaultdict(list)
     for stored in sorted(run.segments, key=lambda s: (s.segment.start_ms, s.segment.seq)):
         by_session[stored.segment.clock.session_id].append(stored)
@@ -174,7 +180,9 @@ def _sessions(run: StoredRun) -> dict[tuple[int, str], list[Session]]:
 
 
 def _facts(run: StoredRun, attempt: int, machine_id: str, stated: NodeFacts) -> NodeFacts:
-    """The declaration of a node. Later declarations and a person's values override earlier ones."""
+    """Return the declaration of a node. Later declarations and a person's values override earlier
+    ones.
+    """
     declared = [
         each.node
         for each in run.declarations

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 
+from advisor.advice.checked import MACHINE_SIZE
 from advisor.comparison.wording import display_seconds
+from advisor.costing.recoverable import Recoverable, taken_words
 from advisor.importers.conversion import Imported
 from advisor.machine import price_key
 from advisor.money import display_usd
 from advisor.offline.analysis import Report
+from advisor.sizing.doubt import doubts
 from rules.engine import Judgement
-from rules.folding import places
+from rules.ledger_words import describe_short_run
 from rules.registry import all_rules
+from rules.wording import counted
 
 _INDENT = "  "
 
@@ -29,7 +34,7 @@ def as_text(report: Report) -> str:
 
 
 def import_text(imported: Imported) -> str:
-    """What was imported, and what was skipped and why."""
+    """Say what was imported, and what was skipped and why."""
     tally = imported.tally
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.records.most_common())
     lines = [f"Imported from {imported.format}: {kinds}"]
@@ -49,15 +54,16 @@ def _head(report: Report) -> Iterator[str]:
     times = f"{timeline.started_at:%Y-%m-%d %H:%M} to {timeline.ended_at:%Y-%m-%d %H:%M} UTC"
     yield f"{times}, {display_seconds(timeline.duration_seconds)}"
     if timeline.missing_segments:
-        yield f"Incomplete: {timeline.missing_segments} segments of the run are not in the folder."
+        missing = counted(timeline.missing_segments, "segment")
+        yield f"Incomplete: the folder lacks {missing} of the run."
+    yield from doubts([node.facts for node in timeline.nodes])
 
 
 def _cost(report: Report) -> Iterator[str]:
-    at_least = "at least " if report.timeline.state == "running" else ""
+    at_least = "at least " if report.cost_is_at_least and report.cost.total_usd is not None else ""
     yield f"{at_least}{display_usd(report.cost.total_usd)} at list prices, compute only"
     yield from _table(("node", "machine", "region", "time", "cost"), _node_rows(report))
-    for name in _unpriced(report):
-        yield f"No price for {name}. Name it with --instance-type, --provider and --region."
+    yield from _unpriced(report)
     yield from report.cost_notes
     if any(part.estimated or part.later_price for part in report.cost.parts):
         yield "A price is estimated, or from a later date."
@@ -68,15 +74,30 @@ def _cost(report: Report) -> Iterator[str]:
 def _node_rows(report: Report) -> Iterator[tuple[str, ...]]:
     for node in report.timeline.nodes:
         parts = [part for part in report.cost.parts if part.node_key == node.history.key]
-        usd = None if node.history.key in report.cost.missing else sum(part.usd for part in parts)
+        known_usd = sum((part.usd for part in parts), Decimal(0))
+        usd = None if node.history.key in report.cost.missing else known_usd
         held = display_seconds(float(sum(part.seconds for part in parts)))
         what = price_key(node.facts).instance_type or "not declared"
-        yield node.name, what, node.facts.region or "not declared", held, display_usd(usd or None)
+        yield node.name, what, node.facts.region or "not declared", held, display_usd(usd)
 
 
-def _unpriced(report: Report) -> list[str]:
-    missing = [n for n in report.timeline.nodes if n.history.key in report.cost.missing]
-    return [node.name for node in missing]
+def _unpriced(report: Report) -> Iterator[str]:
+    """Yield why nodes have no price, and the options that could change it: those not given."""
+    for node in report.timeline.nodes:
+        if node.history.key not in report.cost.missing:
+            continue
+        key = price_key(node.facts)
+        lacking = [] if node.facts.instance_type else ["--instance-type", "--provider"]
+        lacking += [] if node.facts.region else ["--region"]
+        if lacking:
+            yield f"No price for {node.name}. Name its machine with {', '.join(lacking)}."
+        else:
+            option = key.purchase_option.replace("_", "-")
+            yield (
+                f"No price for {node.name}: no {option} price of {key.instance_type} in "
+                f"{key.region} from {key.provider} ({key.service}) is bundled. Check these names, "
+                "or import into a service that has a rate of yours for it."
+            )
 
 
 def _ledger(report: Report) -> Iterator[str]:
@@ -98,27 +119,40 @@ def _ledger(report: Report) -> Iterator[str]:
 
 def _findings(report: Report) -> Iterator[str]:
     fired = {j.rule_id: j for j in report.judgements if j.verdict.state == "fired"}
-    waste = {rule: judgement.verdict.waste_seconds_high for rule, judgement in fired.items()}
-    placed = places(waste, report.timeline.duration_seconds)
-    causes = [rule for rule, place in placed.items() if not place.explained_by]
-    for cause in sorted(causes, key=lambda rule: -waste[rule] * placed[rule].counted_share):
-        yield from _finding(fired[cause])
-        explained = [rule for rule, place in placed.items() if place.explained_by == cause]
+    recovered = report.recovered
+    for cause in sorted(fired, key=lambda rule: recovered[rule].weight, reverse=True):
+        if recovered[cause].explained_by:
+            continue
+        yield from _finding(fired[cause], recovered[cause])
+        explained = [rule for rule in fired if recovered[rule].explained_by == cause]
         yield from (f"{_INDENT}Explains {all_rules()[rule].title} ({rule})." for rule in explained)
     if not fired:
-        yield "None."
+        yield f"None. {_short_words(report)}".strip()
     for state, words in (("passed", "Passed"), ("insufficient_data", "Too little data")):
         rules = [j.rule_id for j in report.judgements if j.verdict.state == state]
         if rules:
             yield f"{words}: {', '.join(rules)}"
 
 
-def _finding(judgement: Judgement) -> Iterator[str]:
+def _short_words(report: Report) -> str:
+    whole = sum(line.node_seconds for line in report.ledger)
+    shares = {line.label: line.node_seconds / whole for line in report.ledger}
+    return describe_short_run(shares, report.timeline.duration_seconds)
+
+
+def _finding(judgement: Judgement, recovered: Recoverable) -> Iterator[str]:
     verdict = judgement.verdict
     yield f"{all_rules()[judgement.rule_id].title} ({judgement.rule_id}, {verdict.severity})"
     yield f"{_INDENT}{verdict.summary}"
+    if taken := taken_words(recovered.taken):
+        yield f"{_INDENT}{taken}"
     if verdict.advice:
         yield f"{_INDENT}{verdict.advice}"
+    if recovered.seconds_high:
+        low, high = (display_seconds(s) for s in (recovered.seconds_low, recovered.seconds_high))
+        usd = (display_usd(usd) for usd in (recovered.usd_low, recovered.usd_high))
+        price = "no price" if recovered.usd_high is None else " to ".join(usd)
+        yield f"{_INDENT}Estimated waste: {low} to {high} of the run, {price}."
 
 
 def _recommendations(report: Report) -> Iterator[str]:
@@ -131,7 +165,10 @@ def _recommendations(report: Report) -> Iterator[str]:
         yield f"{_INDENT}Risk {risk}, effort {advised.effort.replace('_', ' ')}."
         yield from (f"{_INDENT}{line}" for line in (*advised.evidence, *advised.assumptions))
     if not report.recommendations:
-        yield "None."
+        yield f"None. {report.conclusion}"
+        return
+    unjudged = (line for line in report.checked if line.name == MACHINE_SIZE and not line.is_known)
+    yield from (f"{MACHINE_SIZE}: {line.found}" for line in unjudged)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

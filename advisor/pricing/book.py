@@ -43,8 +43,9 @@ class PriceBook:
     """
 
     def __init__(self, rows: Iterable[PriceRow], discounts: Iterable[Discount] = ()) -> None:
-        """Raises ValueError for a row without a time zone, without a duration, or with a price of 0
-        or less."""
+        """Take the rows. Raises ValueError for a row without a time zone, without a duration, or
+        with a price of 0 or less.
+        """
         self._rows: dict[PriceKey, list[PriceRow]] = defaultdict(list)
         self._discounts = tuple(discounts)
         self._found: dict[PriceKey, list[PriceRow]] = {}
@@ -56,23 +57,23 @@ class PriceBook:
             self._keys[_sold(key, key.instance_type)].append(key)
 
     def at_list(self) -> PriceBook:
-        """The same book before discounts and own rates."""
+        """Return the same book before discounts and own rates."""
         return PriceBook(row for rows in self._rows.values() for row in rows if row.is_list)
 
     def with_rows(self, more: Iterable[PriceRow]) -> PriceBook:
-        """The same book with further rows, which it must not have."""
+        """Return the same book with further rows, which it must not have."""
         own = (row for rows in self._rows.values() for row in rows)
         return PriceBook([*own, *more], self._discounts)
 
     @property
     def has_own_rates(self) -> bool:
-        """Whether "your rate" can differ from the list price."""
+        """Return whether "your rate" can differ from the list price."""
         return bool(self._discounts) or any(
             not row.is_list for rows in self._rows.values() for row in rows
         )
 
     def price_at(self, key: PriceKey, when: datetime) -> PricedAt | None:
-        """The price at `when`; None is "no price", which is not 0.
+        """Return the price at `when`; None is "no price", which is not 0.
 
         If no row is valid (before the first row, or between two), it is the next row, marked
         `later`. After the last row ends there is no price.
@@ -102,7 +103,7 @@ class PriceBook:
         return spans
 
     def instance_types(self, like: PriceKey) -> list[str]:
-        """The types that have a price in the same service, region and so on as `like`."""
+        """Return the types that have a price in the same service, region and so on as `like`."""
         wanted = replace(like, instance_type="")
         anywhere = replace(wanted, zone="")
         return sorted(
@@ -122,7 +123,7 @@ class PriceBook:
         return found
 
     def _known(self, key: PriceKey) -> Iterator[PriceRow]:
-        """The rows of the key itself, and of keys without zone, region or type.
+        """Yield the rows of the key itself, and of keys without zone, region or type.
 
         Own rates also count if they are for the service "machine", or for the short name: that of
         the host of attached GPUs. Their owner means the whole machine.
@@ -138,7 +139,9 @@ class PriceBook:
                     yield from (row for row in rows if not (is_other and row.is_list))
 
     def _estimated_after(self, key: PriceKey, known: Sequence[PriceRow]) -> Iterator[PriceRow]:
-        """The estimates for the time after the last known price; all of them if none is known."""
+        """Yield the estimates for the time after the last known price; all of them if none is
+        known.
+        """
         ends = [row.valid_to for row in known if row.valid_to is not None]
         if len(ends) < len(known):
             return
@@ -155,18 +158,23 @@ class PriceBook:
 
 
 def _sold(key: PriceKey, instance_type: str) -> tuple[str, ...]:
-    """What a price must have in common with the machine, and one of the names of its type."""
+    """Return what a price must have in common with the machine, and one of the names of its
+    type.
+    """
     return instance_type, key.provider, key.purchase_option, key.operating_system
 
 
 def _highest(rows: Sequence[PriceRow]) -> PriceRow:
-    """Mostly there is one, and its rank needn't be known."""
+    """Return the row of the highest rank. Mostly there is one row, and its rank needn't be
+    known.
+    """
     return rows[0] if len(rows) == 1 else max(rows, key=_rank)
 
 
 def _rank(row: PriceRow) -> tuple[int, bool, int, bool, bool, datetime, int, str, Decimal, str]:
-    """The fields up to `valid_from` decide. The others make the choice independent of the order of
-    rows."""
+    """Return the row's rank. The fields up to `valid_from` decide; the others make the choice
+    independent of the order of rows.
+    """
     key = row.key
     named = (key.service != MACHINE, len(key.instance_type))
     place = (row.precedence, *named, bool(key.region), bool(key.zone))
@@ -181,6 +189,10 @@ def _check(row: PriceRow) -> None:
             raise ValueError(f"{name}: {field} has no time zone; give it in UTC")
     if row.valid_to is not None and row.valid_to <= row.valid_from:
         raise ValueError(f"{name}: valid_to must be after valid_from ({row.valid_from})")
+    if row.usd_per_kwh is not None and not (row.usd_per_kwh.is_finite() and row.usd_per_kwh > 0):
+        raise ValueError(f"{name}: usd_per_kwh is {row.usd_per_kwh}; it must be above 0")
+    if row.pue is not None and not (row.pue.is_finite() and row.pue >= 1):
+        raise ValueError(f"{name}: pue is {row.pue}; it must be at least 1")
     is_free_own_machine = row.usd_per_hour == 0 and row.precedence >= OWN_RATE
     if not row.usd_per_hour.is_finite() or not (row.usd_per_hour > 0 or is_free_own_machine):
         raise ValueError(f"{name}: usd_per_hour is {row.usd_per_hour}; it must be above 0")

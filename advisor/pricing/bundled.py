@@ -16,12 +16,12 @@ TABLES = Path(__file__).parent / "tables"
 
 @cache
 def bundled_prices() -> tuple[PriceRow, ...]:
-    """Every bundled row. A spot row, or one whose region is assumed, is `estimated`."""
+    """Return every bundled row. A spot row, or one whose region is assumed, is `estimated`."""
     return tuple(_row(line) for line in read_tables("prices.csv"))
 
 
 def read_tables(name: str) -> Iterator[dict[str, str]]:
-    """The lines of this table from every provider that bundles it, with `provider`."""
+    """Yield the lines of this table from every provider that bundles it, with `provider`."""
     for path in sorted(TABLES.glob(f"*/{name}")):
         with path.open(newline="", encoding="utf-8") as lines:
             yield from ({"provider": path.parent.name, **line} for line in csv.DictReader(lines))

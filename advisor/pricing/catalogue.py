@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import date
 from functools import cache
 from typing import Any
@@ -13,6 +13,7 @@ from advisor.pricing.bundled import read_tables
 from advisor.pricing.providers import DEFAULT, machine_name
 
 GIB = 1024**3
+_DAYS = ("first_seen", "last_seen", "ended")
 _BURSTABLE = re.compile(r"t\d.*|.*-flex")
 
 
@@ -31,12 +32,12 @@ class InstanceType:
     clock_ghz: float | None
     gpu_vendor: str
     gpu_model: str
-    """As the provider names it."""
+    """The model as the provider names it."""
     gpu_key: str
     """Key in `advisor.pricing.gpus`; empty: no GPU, or an unknown one."""
     gpu_count: int
     gpu_memory_bytes: int
-    """Of each GPU."""
+    """The memory of each GPU."""
     gpu_fraction: float
     """1 for whole GPUs, less if the type has a slice of one."""
     network_gbps: float | None
@@ -49,10 +50,16 @@ class InstanceType:
     ebs_max_mbps: float | None
     first_seen: date
     last_seen: date
-    retired: bool
-    """The provider's newest list no longer has it. Its prices are kept for old runs."""
     source: str
     provider: str = DEFAULT
+    is_unlisted: bool = False
+    """The provider's newest list lacks it. That alone doesn't tell that it can't be started: see
+    `advisor.pricing.availability`."""
+    ended: date | None = None
+    """The day from which on it can't be started, as its provider announced; None if no end is
+    known."""
+    end_source: str = ""
+    """The place where the end was announced."""
 
     @property
     def family(self) -> str:
@@ -60,28 +67,28 @@ class InstanceType:
 
     @property
     def local_nvme_gb(self) -> float:
-        """As providers count: billions of bytes."""
+        """Return the size as providers count it: in billions of bytes."""
         return self.local_nvme_bytes / 1000**3
 
     @property
     def is_burstable(self) -> bool:
-        """Full speed is limited: by CPU credits (t3), or to 40 % of each core (flex)."""
+        """Return whether full speed is limited: by CPU credits (t3), or to 40 % of each core
+        (flex).
+        """
         return bool(_BURSTABLE.fullmatch(self.family))
 
     def to_document(self) -> dict[str, Any]:
-        """For a JSON column; days as text."""
-        days = {"first_seen": self.first_seen, "last_seen": self.last_seen}
-        return asdict(self) | {name: day.isoformat() for name, day in days.items()}
+        """Return the type for a JSON column; days as text."""
+        days = {name: getattr(self, name) for name in _DAYS}
+        return asdict(self) | {name: day and day.isoformat() for name, day in days.items()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> InstanceType:
-        days = ("first_seen", "last_seen")
-        read = {name: date.fromisoformat(document[name]) for name in days}
-        return cls(**{**document, **read})
-
-    def available_at(self, day: date) -> bool:
-        """Whether it could be started on `day`, according to the provider's lists."""
-        return self.first_seen <= day and not (self.retired and day > self.last_seen)
+        """Read what any version has stored; fields that this one doesn't have are left out."""
+        names = {each.name for each in fields(cls)}
+        known = {name: value for name, value in document.items() if name in names}
+        days = {name: date.fromisoformat(known[name]) for name in _DAYS if known.get(name)}
+        return cls(**{**known, **days})
 
 
 class Catalogue(Mapping[str, InstanceType]):
@@ -102,11 +109,14 @@ class Catalogue(Mapping[str, InstanceType]):
 
 @cache
 def catalogue() -> Catalogue:
-    """The bundled hardware tables of all providers."""
-    return Catalogue({line["instance_type"]: _type(line) for line in read_tables("hardware.csv")})
+    """Return the bundled hardware tables of all providers, and the ends that they announced."""
+    ends = {line["instance_type"]: line for line in read_tables("ends.csv")}
+    lines = read_tables("hardware.csv")
+    return Catalogue({line["instance_type"]: _type(line, ends) for line in lines})
 
 
-def _type(line: dict[str, str]) -> InstanceType:
+def _type(line: dict[str, str], ends: Mapping[str, Mapping[str, str]]) -> InstanceType:
+    end = ends.get(line["instance_type"])
     return InstanceType(
         name=line["instance_type"],
         vcpus=int(line["vcpus"]),
@@ -129,9 +139,11 @@ def _type(line: dict[str, str]) -> InstanceType:
         ebs_max_mbps=_number(line["ebs_max_mbps"]),
         first_seen=date.fromisoformat(line["first_seen"]),
         last_seen=date.fromisoformat(line["last_seen"]),
-        retired=line["retired"] == "1",
         source=line["source"],
         provider=line["provider"],
+        is_unlisted=line["unlisted"] == "1",
+        ended=date.fromisoformat(end["ended"]) if end else None,
+        end_source=end["source"] if end else "",
     )
 
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TextIO
 
 from advisor.money import parse_usd, plain_usd
@@ -14,10 +14,12 @@ from advisor.pricing.gpus import gpu_model
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
 from advisor.pricing.providers import provider
 from advisor.pricing.providers.on_premises import GPU_HOUR
+from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
 
 COLUMNS = (
     "provider", "service", "region", "zone", "instance_type", "purchase_option",
     "operating_system", "usd_per_hour", "valid_from", "valid_to", "source", "estimated",
+    "usd_per_kwh", "pue",
 )  # fmt: skip
 REQUIRED = ("provider", "service", "usd_per_hour", "valid_from")
 DEFAULTS = {"purchase_option": "on_demand", "operating_system": "linux"}
@@ -26,6 +28,9 @@ MOST_CHARACTERS = {"source": 200, "region": 64, "zone": 64, "instance_type": 64}
 _SHORT = 32
 MOST_USD = Decimal(1_000_000)
 """A higher hourly price is a typing error."""
+MOST_USD_PER_KWH, MOST_PUE = Decimal(100), Decimal(10)
+"""Higher figures are typing errors."""
+_PUE_DECIMALS = 3
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -79,7 +84,7 @@ def _wrong_header(missing: list[str], unknown: list[str]) -> str:
 
 
 def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
-    """A workspace's own price from text fields.
+    """Return a workspace's own price from text fields.
 
     Raises:
         ValueError: names the field and the expected value.
@@ -100,6 +105,7 @@ def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
     end = _day("valid_to", texts["valid_to"]) if texts["valid_to"] else None
     if end is not None and end <= start:
         raise ValueError("valid_to must be after valid_from")
+    usd_per_kwh, pue = _electricity(texts)
     return PriceRow(
         key=_key(texts),
         usd_per_hour=_usd(texts["usd_per_hour"]),
@@ -108,7 +114,38 @@ def own_rate(fields: Mapping[str, str | None]) -> PriceRow:
         source=texts["source"] or "your rate",
         precedence=OWN_RATE,
         estimated=texts["estimated"].lower() in ("1", "true", "yes"),
+        usd_per_kwh=usd_per_kwh,
+        pue=pue,
     )
+
+
+def _electricity(texts: Mapping[str, str]) -> tuple[Decimal | None, Decimal | None]:
+    """Return USD per kWh and PUE of an own machine; None if electricity isn't charged apart."""
+    if not texts["usd_per_kwh"]:
+        if texts["pue"]:
+            raise ValueError("pue needs usd_per_kwh; enter both, or leave both empty")
+        return None, None
+    if texts["provider"] != ON_PREMISES.name:
+        raise ValueError("usd_per_kwh is for your own machines; a cloud's price includes it")
+    try:
+        usd = parse_usd(texts["usd_per_kwh"], MOST_USD_PER_KWH)
+    except ValueError as error:
+        raise ValueError(f"usd_per_kwh {error}") from None
+    if not usd:
+        raise ValueError("usd_per_kwh is 0; leave it empty if electricity isn't charged apart")
+    return usd, _pue(texts["pue"] or "1")
+
+
+def _pue(text: str) -> Decimal:
+    try:
+        pue = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"pue is {text!r}; write it as 1.4") from None
+    if not pue.is_finite() or not 1 <= pue <= MOST_PUE:
+        raise ValueError(f"pue is {text}; it must be between 1 and {MOST_PUE}")
+    if int(pue.normalize().as_tuple().exponent) < -_PUE_DECIMALS:
+        raise ValueError("pue has more than three decimals")
+    return pue
 
 
 def _key(texts: Mapping[str, str]) -> PriceKey:
@@ -149,13 +186,14 @@ def _day(name: str, text: str) -> datetime:
 
 
 def lines(rows: Iterable[PriceRow]) -> Iterator[str]:
-    """CSV with a header, one line at a time. `read` parses it."""
+    """Yield CSV with a header, one line at a time. `read` parses it."""
     yield _line(COLUMNS)
     for row in rows:
         key = asdict(row.key)
         price = plain_usd(row.usd_per_hour)
         times = (_moment(row.valid_from), _moment(row.valid_to))
-        own = (price, *times, row.source, int(row.estimated))
+        electricity = ("" if x is None else plain_usd(x) for x in (row.usd_per_kwh, row.pue))
+        own = (price, *times, row.source, int(row.estimated), *electricity)
         yield _line((*(key[name] for name in COLUMNS[: len(key)]), *own))
 
 
@@ -179,7 +217,7 @@ def _line(values: Iterable[object]) -> str:
 
 
 def _harmless(value: object) -> object:
-    """Texts that a spreadsheet would read as a formula get a leading apostrophe."""
+    """Put an apostrophe before texts that a spreadsheet would read as a formula."""
     is_formula = isinstance(value, str) and value.startswith(_FORMULA)
     return f"'{value}" if is_formula else value
 

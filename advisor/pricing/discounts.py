@@ -16,7 +16,7 @@ class Discount:
     """Valid from `valid_from` (inclusive) to `valid_to` (exclusive). An empty field means "any"."""
 
     percent: Decimal
-    """Above 0, below 100."""
+    """The percentage: above 0, below 100."""
     valid_from: datetime
     valid_to: datetime | None = None
     family: str = ""
@@ -38,7 +38,8 @@ class Discount:
 
 
 def discounted(rows: Iterable[PriceRow], discounts: Iterable[Discount]) -> Iterator[PriceRow]:
-    """Each list price with each discount that applies to it, for the time that both are valid.
+    """Yield each list price with each discount that applies to it, for the time that both are
+    valid.
 
     The results keep the id of the list price, so that a cost can refer to it, and its relative
     rank.

@@ -16,7 +16,7 @@ def starts_at(
     effective_from: datetime,
     now: datetime,
 ) -> datetime | None:
-    """When the new price starts to replace the known one; None: it is the same.
+    """Return when the new price starts to replace the known one; None if it is the same.
 
     This is the provider's date, unless the old price was seen after it. Then that date is wrong,
     and the new price starts when it was first seen.

@@ -49,23 +49,23 @@ class GpuModel:
 
     @property
     def memory_gb(self) -> float:
-        """As data sheets count: billions of bytes."""
+        """Return the size as data sheets count it: in billions of bytes."""
         return self.memory_bytes / GB
 
 
 @cache
 def gpu_models() -> MappingProxyType[str, GpuModel]:
-    """The bundled table, by key."""
+    """Return the bundled table, by key."""
     with (TABLES / "gpus.csv").open(newline="", encoding="utf-8") as lines:
         return MappingProxyType({line["key"]: _model(line) for line in csv.DictReader(lines)})
 
 
 @lru_cache(maxsize=1024)
 def gpu_model(name: str, memory_bytes: int = 0) -> GpuModel | None:
-    """The model that a driver (`NVIDIA A100-SXM4-40GB`) or a provider (`A100`) names.
+    """Return the model that a driver (`NVIDIA A100-SXM4-40GB`) or a provider (`A100`) names.
 
     Args:
-        memory_bytes: of one GPU, which decides between models of one name; 0: not known.
+        memory_bytes: those of one GPU, which decides between models of one name; 0: not known.
 
     Returns:
         None if no model or several models match, because a wrong one would be worse.
@@ -83,6 +83,15 @@ def gpu_model(name: str, memory_bytes: int = 0) -> GpuModel | None:
     return chosen[0] if len(chosen) == 1 else None
 
 
+def is_named(model: GpuModel, name: str, memory_bytes: int) -> bool:
+    """Return whether a provider's `name` may mean the model: `H100` may be any board of an H100.
+
+    Args:
+        memory_bytes: those of one GPU, by the provider; 0: not stated.
+    """
+    return _fits(model, _words(name), memory_bytes)
+
+
 def _fits(model: GpuModel, wanted: frozenset[str], memory_bytes: int) -> bool:
     if not any(wanted <= name or _says_the_same(wanted, name) for name in _names(model)):
         return False
@@ -92,12 +101,16 @@ def _fits(model: GpuModel, wanted: frozenset[str], memory_bytes: int) -> bool:
 
 
 def _says_the_same(wanted: frozenset[str], name: frozenset[str]) -> bool:
-    """Whether the words contain `name`, and no words of another model, such as `ti` or `super`."""
+    """Return whether the words contain `name`, and no words of another model, such as `ti` or
+    `super`.
+    """
     return name <= wanted and all(_HARMLESS.fullmatch(word) for word in wanted - name)
 
 
 def _has_memory_kind(model: GpuModel, name: str) -> bool:
-    """`NVIDIA H100 80GB HBM3` is the one with HBM3, which only the SXM board has."""
+    """Return whether the kind of memory fits: `NVIDIA H100 80GB HBM3` is the one with HBM3, which
+    only the SXM board has.
+    """
     named = re.search(r"hbm\d*e?", name.lower())
     return named is None or named[0] == model.memory_kind.lower()
 
@@ -108,7 +121,7 @@ def _names(model: GpuModel) -> list[frozenset[str]]:
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of a name that distinguish models: `h100`, `sxm`, `pcie`, `80gb`."""
+    """Return the words of a name that distinguish models: `h100`, `sxm`, `pcie`, `80gb`."""
     plain = _MEMORY.sub(r"\1gb", re.sub(r"\([^()]*\)", " ", name.lower()))
     words = re.findall(r"[a-z0-9]+", _NOISE.sub(" ", plain))
     return frozenset(re.sub(r"^sxm\d?$", "sxm", word) for word in words)

@@ -10,7 +10,7 @@ BUNDLED, CATALOGUE, REFRESHED = 0, 5, 10
 """Precedence of list prices: bundled with this version, read from the public catalogue, read from
 the provider itself."""
 FLAT_DISCOUNT, FAMILY_DISCOUNT = 20, 40
-"""Added to the precedence of a discounted list price."""
+"""The precedence that a discount adds to that of its list price."""
 OWN_RATE = 100
 """Precedence of a row; the highest wins. Values below the flat discount's are list prices."""
 
@@ -28,7 +28,7 @@ class PriceKey:
     """`ec2`, `sagemaker_training`, `gpu_hour` (a GPU of your own machine), ..."""
     region: str
     instance_type: str
-    """For `gpu_hour`, the GPU model."""
+    """The instance type; for `gpu_hour`, the GPU model."""
     purchase_option: str = "on_demand"
     zone: str = ""
     operating_system: str = "linux"
@@ -49,16 +49,21 @@ class PriceRow:
     precedence: int = BUNDLED
     estimated: bool = False
     id: int | None = None
-    """Its database row, so that a cost can refer to it."""
+    """The id of its database row, so that a cost can refer to it."""
     seen_at: datetime | None = None
-    """When its source last confirmed it; None: not known, or an own rate."""
+    """The time when its source last confirmed it; None if unknown, or for an own rate."""
+    usd_per_kwh: Decimal | None = None
+    """The price of electricity beside `usd_per_hour`; only an own rate of own machines has one."""
+    pue: Decimal | None = None
+    """Power usage effectiveness: the data centre's energy over that of its machines, at least 1;
+    None without `usd_per_kwh`."""
     note: str = ""
-    """Why it ends, or what another source says: "contradicted by SOURCE on DATE: $X"."""
+    """The reason why it ends, or what another source says: "contradicted by SOURCE on DATE: $X"."""
 
     def holds_at(self, when: datetime) -> bool:
         return self.valid_from <= when and (self.valid_to is None or when < self.valid_to)
 
     @property
     def is_list(self) -> bool:
-        """The provider's price, before discounts and negotiated rates."""
+        """Return whether it is the provider's price, before discounts and negotiated rates."""
         return self.precedence < FLAT_DISCOUNT

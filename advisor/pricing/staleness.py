@@ -9,7 +9,8 @@ from datetime import date, datetime, timedelta
 from advisor.pricing.price import PriceRow
 
 STALE_AFTER: Mapping[str, timedelta] = {"spot": timedelta(days=7)}
-"""By purchase option. A spot price changes within days; AWS keeps 90 days of them."""
+"""The ages from which on prices are stale, by purchase option. A spot price changes within days;
+AWS keeps 90 days of them."""
 LIST_STALE_AFTER = timedelta(days=90)
 """List prices rarely change (AWS's GPU prices: June 2025), but new types come every quarter."""
 
@@ -27,8 +28,9 @@ class Staleness:
 
 
 def staleness(row: PriceRow, now: datetime) -> Staleness | None:
-    """None for prices that can't go stale: own rates, prices that were replaced, and prices without
-    a confirmation date."""
+    """Return the staleness, or None for prices that can't go stale: own rates, prices that were
+    replaced, and prices without a confirmation date.
+    """
     is_past = row.valid_to is not None and row.valid_to <= now
     if row.seen_at is None or not row.is_list or is_past:
         return None
@@ -65,7 +67,9 @@ class OldPrices:
 
 
 def old_prices(used: Iterable[UsedPrice]) -> OldPrices | None:
-    """Those prices whose last confirmation was too old on the last day; None if there are none."""
+    """Return the prices whose last confirmation was too old on the last day; None if there are
+    none.
+    """
     old = [each for each in used if _is_old(each)]
     if not old:
         return None

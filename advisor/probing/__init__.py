@@ -1,1 +1,1 @@
-"""How fast a training loop was where it ran, and whether that is evidence for its job."""
+"""The measured speed of a training loop where it ran, and its worth as evidence for its job."""

@@ -27,7 +27,7 @@ class Rate:
 
 
 def rate(work: NDArray[np.float64], seconds: NDArray[np.float64]) -> Rate:
-    """The rate of stretches of a loop, in their order: all work over all seconds.
+    """Return the rate of stretches of a loop, in their order: all work over all seconds.
 
     Circular block bootstrap (Politis and Romano 1992) with blocks of n^(1/2) neighbours, because a
     slow step rarely comes alone. The same stretches give the same interval.
@@ -43,6 +43,8 @@ def rate(work: NDArray[np.float64], seconds: NDArray[np.float64]) -> Rate:
 
 
 def _around(values: NDArray[np.float64], block: int) -> NDArray[np.float64]:
-    """The sum of the block that begins at each value; the last ones go on at the beginning."""
+    """Return the sum of the block that begins at each value; the last ones go on at the
+    beginning.
+    """
     total = np.concatenate([[0.0], np.cumsum(np.concatenate([values, values[: block - 1]]))])
     return np.asarray(total[block:] - total[:-block])

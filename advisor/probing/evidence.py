@@ -1,4 +1,4 @@
-"""Whether a probe measured the job's own training, and whether it met its prediction."""
+"""Decides whether a probe measured the job's own training, and whether it met its prediction."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MOST_NAMED = 2
 
 @dataclass(frozen=True)
 class Ran:
-    """What was run, and how: the side of a measurement that must be equal."""
+    """The program that ran, and how: the side of a measurement that must be equal."""
 
     entry_point: str
     arguments: Mapping[str, str]
-    """As `arguments` gives them."""
+    """The arguments as `arguments()` returns them."""
     unit: str
     batch: float | None
     """Samples a step of all GPUs together."""
@@ -26,7 +26,8 @@ class Ran:
 
 
 def arguments(command: Sequence[str], entry_point: str) -> dict[str, str]:
-    """The arguments after the entry point: option -> value, and the other words by their place.
+    """Return the arguments after the entry point: option -> value, and the other words by their
+    place.
 
     What is before it (Python, torchrun and its processes) isn't the training's.
     """
@@ -46,7 +47,9 @@ def arguments(command: Sequence[str], entry_point: str) -> dict[str, str]:
 
 
 def varying(runs: Sequence[Mapping[str, str]]) -> set[str]:
-    """Arguments in which the runs of a job differ anyway, such as a name of an output folder."""
+    """Return the arguments in which the runs of a job differ anyway, such as a name of an output
+    folder.
+    """
     names = {name for run in runs for name in run}
     return {name for name in names if len({run.get(name) for run in runs}) > 1}
 
@@ -54,7 +57,7 @@ def varying(runs: Sequence[Mapping[str, str]]) -> set[str]:
 def why_not(
     probe: Ran, reference: Ran, asked_gpus: int | None = None, free: Collection[str] = ()
 ) -> str:
-    """Why a probe is no evidence for the reference run's job; empty: it is.
+    """Return why a probe is no evidence for the reference run's job; empty if it is.
 
     Args:
         asked_gpus: how many GPUs the probe was to use; None: as many as it likes.
@@ -80,8 +83,9 @@ def why_not(
 
 
 def contradiction(measured: Rate, predicted_low: float, predicted_high: float) -> str:
-    """How a measured speed contradicts its prediction, both as ratios to the job's own run; empty:
-    the intervals overlap."""
+    """Return how a measured speed contradicts its prediction, both as ratios to the job's own run;
+    empty if the intervals overlap.
+    """
     if measured.low <= predicted_high and measured.high >= predicted_low:
         return ""
     than = "slower" if measured.value < predicted_low else "faster"
@@ -92,7 +96,9 @@ def contradiction(measured: Rate, predicted_low: float, predicted_high: float) -
 
 
 def _is_same_batch(probe: Ran, reference: Ran) -> bool:
-    """In all, or, on another number of GPUs, on each of them."""
+    """Return whether the batches are the same in all, or, on another number of GPUs, on each of
+    them.
+    """
     if probe.batch is None or reference.batch is None:
         return probe.batch is reference.batch
     if _are_near(probe.batch, reference.batch):

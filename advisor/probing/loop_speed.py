@@ -16,12 +16,12 @@ from rules.frame import NodeFrame, RunFrame
 from rules.processes import memory_bytes
 from rules.training_loop import events_of, in_order, weighted_median
 
-VERSION = 1
-"""Of what is measured. Runs of an earlier one are measured again."""
+VERSION = 2
+"""The version of the measurement. Runs of an earlier one are measured again."""
 LEAST_STEPS = 10
 MOST_WARMUP_STEPS = 200
 WAITS_FOR_LOADER = 0.15
-"""From this share of the step time the loader sets the pace (the rule `input_bound`)."""
+"""The share of the step time from which the loader sets the pace (the rule `input_bound`)."""
 SAMPLES, STEPS = "samples", "steps"
 LOADER, GPU, CPU, UNKNOWN = "loader", "gpu", "cpu", "unknown"
 DEVICE_BUSY = "device busy"
@@ -31,13 +31,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a probe was asked to measure."""
+    """The steps that a probe was asked to measure."""
 
     steps: int
     warmup_steps: int | None = None
-    """None: as many as the loop needs to reach its level."""
+    """The steps to leave out; None for as many as the loop needs to reach its level."""
     gpus: int | None = None
-    """How many GPUs the command was limited to; None: it wasn't."""
+    """The number of GPUs that the command was limited to; None if it wasn't."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class LoopSpeed:
     precision: str
     """`fp32`, `fp32/tf32`, `fp16`, `bf16` or `mixed`; empty: not known."""
     gpu: str
-    """Its key in the GPU table; empty: no GPU was seen, or not one model alone."""
+    """The GPU's key in the GPU table; empty if no GPU was seen, or not one model alone."""
     gpus: int
-    """How many were used; if their use isn't known, how many were allocated."""
+    """The number of GPUs that were used; if their use isn't known, that were allocated."""
     util_pct: float | None
     """Mean over the GPUs used, while the steps were measured."""
     gpu_memory_bytes: int | None
@@ -66,7 +66,7 @@ class LoopSpeed:
     """The peak of one node."""
     data_wait_share: float | None
     pace: str
-    """What set the pace: LOADER, GPU, CPU or UNKNOWN."""
+    """The limit that set the pace: LOADER, GPU, CPU or UNKNOWN."""
     step_variation: float | None = None
     """Coefficient of variation of the steps' times; None: most steps were only summed."""
 
@@ -91,10 +91,10 @@ class _Loop:
 
 
 def loop_speed(frame: RunFrame, plan: Plan | None = None) -> LoopSpeed | None:
-    """The speed of a run's loop after warm-up; None: there are too few training steps.
+    """Return the speed of a run's loop after warm-up, or None if there are too few training steps.
 
     Args:
-        plan: of a probe. Its steps after those are left out: the training was being stopped.
+        plan: what a probe was to measure. Later steps are left out: the training was being stopped.
     """
     loop = _leading(frame)
     if loop is None:
@@ -108,7 +108,7 @@ def loop_speed(frame: RunFrame, plan: Plan | None = None) -> LoopSpeed | None:
     batch, samples = _samples(frame, begin, end)
     steps = rate(measured.count, measured.time)
     used = [(node, _used_gpus(node)) for node in frame.nodes.values()]
-    wait_share = _wait_share(measured)
+    wait_share, util_pct = _wait_share(measured), _util_pct(used, begin, end)
     gpu = _gpu_key(used)
     return LoopSpeed(
         rate=steps if samples is None else steps.times(samples),
@@ -119,11 +119,11 @@ def loop_speed(frame: RunFrame, plan: Plan | None = None) -> LoopSpeed | None:
         precision=_precision(frame.nodes.values()),
         gpu=gpu,
         gpus=sum(len(numbers) for _, numbers in used),
-        util_pct=_util_pct(used, begin, end),
+        util_pct=util_pct,
         gpu_memory_bytes=_gpu_memory(used),
         host_memory_bytes=_host_memory(frame),
         data_wait_share=wait_share,
-        pace=_pace(wait_share, has_gpu=any(numbers for _, numbers in used)),
+        pace=_pace(wait_share, util_pct, has_gpu=any(numbers for _, numbers in used)),
         step_variation=_variation(measured),
     )
 
@@ -133,7 +133,9 @@ def _is_training(node: NodeFrame) -> NDArray[np.bool_]:
 
 
 def _leading(frame: RunFrame) -> _Loop | None:
-    """Of the lowest rank, on the node on which it began first; None: there are no steps."""
+    """Return the loop of the lowest rank, on the node on which it began first; None without
+    steps.
+    """
     nodes = [node for node in frame.nodes.values() if node.once(_is_training).any()]
     ranks = [node.step_ranks[node.once(_is_training)] for node in nodes]
     if not nodes:
@@ -152,7 +154,7 @@ def _loop(node: NodeFrame, rank: int) -> _Loop:
 
 
 def _warmup(frame: RunFrame, loop: _Loop, plan: Plan | None) -> int:
-    """As the agent counted it, if it did."""
+    """Return the number of warm-up steps, as the agent counted it if it did."""
     if plan and plan.warmup_steps is not None:
         return plan.warmup_steps
     ends = (data for node in frame.nodes.values() for _, data in events_of(node, "session_end"))
@@ -165,14 +167,16 @@ def _warmup(frame: RunFrame, loop: _Loop, plan: Plan | None) -> int:
 
 
 def _is_measured(loop: _Loop, warmup: int, plan: Plan | None) -> NDArray[np.bool_]:
-    """Rows that lie after the warm-up as a whole."""
+    """Return which rows lie after the warm-up as a whole."""
     before = np.cumsum(loop.count) - loop.count
     after_warmup = before >= warmup
     return after_warmup & (before < warmup + plan.steps) if plan else after_warmup
 
 
 def _samples(frame: RunFrame, begin: float, end: float) -> tuple[float | None, float | None]:
-    """The usual batch of all processes, and the mean samples of a step; None: not counted."""
+    """Return the usual batch of all processes, and the mean samples of a step; None if not
+    counted.
+    """
     batch = samples = 0.0
     for node in frame.nodes.values():
         for count, done in _counted(node, begin, end):
@@ -184,7 +188,7 @@ def _samples(frame: RunFrame, begin: float, end: float) -> tuple[float | None, f
 
 
 def _counted(node: NodeFrame, begin: float, end: float) -> Iterator[tuple[Floats, Floats]]:
-    """Of each rank's steps that began in this time: the number of steps and of samples."""
+    """Yield the number of steps and of samples, for each rank's steps that began in this time."""
     at, ranks = node.step_column("start_seconds"), node.step_ranks
     inside = node.once(_is_training) & (at >= begin) & (at < end)
     for rank in np.unique(ranks[inside]):
@@ -203,16 +207,19 @@ def _wait_share(loop: _Loop) -> float | None:
 
 
 def _variation(loop: _Loop) -> float | None:
-    """Of the steps that were kept one by one, if they are most."""
+    """Return the relative spread of the steps that were kept one by one, if they are most."""
     single = loop.seconds[loop.count == 1]
     if len(single) < max(LEAST_STEPS, loop.count.sum() / 2):
         return None
     return float(single.std() / single.mean())
 
 
-def _pace(wait_share: float | None, *, has_gpu: bool) -> str:
+def _pace(wait_share: float | None, util_pct: float | None, *, has_gpu: bool) -> str:
+    """Return what set the pace. A busy GPU doesn't wait for data, whether the wait was measured or
+    not.
+    """
     if wait_share is None:
-        return UNKNOWN
+        return GPU if (util_pct or 0.0) > 100 * (1 - WAITS_FOR_LOADER) else UNKNOWN
     if wait_share >= WAITS_FOR_LOADER:
         return LOADER
     return GPU if has_gpu else CPU
@@ -251,7 +258,9 @@ def _util_pct(used: _Used, begin: float, end: float) -> float | None:
 
 
 def _gpu_memory(used: _Used) -> int | None:
-    """By the processes' own use, else as torch reserved it, else all that was in use."""
+    """Return the memory by the processes' own use, else as torch reserved it, else all that was in
+    use.
+    """
     for peaks in (
         _series_peaks(used, "tree_memory_used_bytes"),
         _reserved_peaks(used),
@@ -279,7 +288,7 @@ def _host_memory(frame: RunFrame) -> int | None:
 
 
 def _precision(nodes: Iterable[NodeFrame]) -> str:
-    """Of the last that was recorded."""
+    """Return the precision that was recorded last."""
     told: list[tuple[float, dict[str, Any]]] = []
     for node in nodes:
         told += events_of(node, "precision")

@@ -1,4 +1,4 @@
-"""Where a loop has reached its level. The agent's `trimtab.throughput` has the same rule."""
+"""Finds where a loop has reached its level. The agent's `trimtab.throughput` has the same rule."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 COMPARED_STEPS = 10
 FIRST_STEPS, EVERY_STEPS = 5, 5
-"""Never compared, and from one comparison to the next."""
+"""The first steps, which are never compared, and the steps from one comparison to the next."""
 LEVEL_TOLERANCE = 0.1
 
 
 def warmup_steps(seconds: NDArray[np.float64], at_most: int) -> int:
-    """How many of the first steps are warm-up.
+    """Return how many of the first steps are warm-up.
 
     It is over after ten steps whose median is within 10 % of that of the ten after them, and after
     `at_most` steps in any case.

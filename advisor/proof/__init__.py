@@ -1,1 +1,1 @@
-"""Whether recommendations were followed, and what that saved, measured on later runs."""
+"""Finds out whether recommendations were followed, and what that saved, measured on later runs."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from statistics import median
 
 from advisor.comparison.attribution import CostFactors
@@ -25,7 +26,7 @@ SECONDS_PER_HOUR = 3600
 LEAST_WORK = 0.1
 """A run that did less than this share of the usual work tells too little (ours)."""
 SAME_AMOUNT = 0.05
-"""Where start-up wasn't measured, only amounts as near as this are compared (ours)."""
+"""The difference up to which amounts are compared where start-up wasn't measured (ours)."""
 BATCH_WORDS = ("batch", "batch_size", "batchsize", "global_batch", "global_batch_size")
 
 
@@ -64,17 +65,25 @@ class Level:
     fixed_seconds: float
     """Machine time of start-up and end."""
     spread: float
-    """Of the logarithm of a run's time, from run to run."""
+    """The spread of the logarithm of a run's time, from run to run."""
 
     def adjusted_to(self, run: CompleteRun, prices: PriceOf) -> Priced:
-        """What the run's work would have taken and cost. Raises MissingError."""
+        """Return what the run's work would have taken and cost. Raises MissingError."""
         done = run.worked.work.get(self.quantity.unit, 0.0)
         self._check_amount(done)
         seconds = self.seconds_per_unit * done + self.fixed_seconds
         return Priced(seconds, _node_count(self.runs[-1]), self._rate(run, prices))
 
+    def error(self, priced: Priced) -> float:
+        """Return the standard error of the level's cost."""
+        return self.spread * float(priced.usd) / math.sqrt(len(self.runs))
+
+    @cached_property
+    def _usual_amount(self) -> float:
+        return median(each.worked.work[self.quantity.unit] for each in self.runs)
+
     def _check_amount(self, done: float) -> None:
-        usual = median(each.worked.work[self.quantity.unit] for each in self.runs)
+        usual = self._usual_amount
         if done < LEAST_WORK * usual:
             raise MissingError("it did less than a tenth of the usual work")
         if not self.quantity.is_loop and abs(done - usual) > SAME_AMOUNT * usual:
@@ -83,26 +92,34 @@ class Level:
             )
 
     def _rate(self, run: CompleteRun, prices: PriceOf) -> Decimal:
-        """At the time of the run. On the same machine the run's own, with its share of it."""
+        """Return the rate at the time of the run. On the same machine it is the run's own, with its
+        share of the machine.
+        """
         own = run.usd_per_machine_second
         if own is not None and run.machine == self.runs[-1].machine:
             return own
         rates = [rate for each in self.runs if (rate := each.usd_per_machine_second) is not None]
         if not rates:
             raise MissingError("the runs before have no price")
-        then, now = self.runs[-1].usd_per_hour, prices(self.runs[-1], run.at)
-        return median(rates) * (now / then if now and then else 1)
+        now = prices(self.runs[-1], run.at)
+        return median(rates) if now is None else self._priced_at(now) or median(rates)
 
-
-def in_one_configuration(runs: Sequence[CompleteRun]) -> list[CompleteRun]:
-    """Those in the configuration of the last one. Raises MissingError: there are none."""
-    if not runs:
-        raise MissingError("there is no complete run before it")
-    return [run for run in runs if run.configuration_key == runs[-1].configuration_key]
+    def _priced_at(self, usd_per_hour: Decimal) -> Decimal | None:
+        """Return what a machine second costs at another price, with the runs' share of the machine;
+        None if their own price isn't known.
+        """
+        shares = [
+            rate / each.usd_per_hour
+            for each in self.runs
+            if (rate := each.usd_per_machine_second) is not None and each.usd_per_hour
+        ]
+        return usd_per_hour * median(shares) if shares else None
 
 
 def common_quantity(runs: Sequence[CompleteRun], later: CompleteRun) -> Quantity:
-    """The first quantity that the later run tells, and one of the others. Raises MissingError."""
+    """Return the first quantity that the later run tells, and one of the others. Raises
+    MissingError.
+    """
     for quantity in _quantities(runs[-1], later):
         told = (quantity.of(run.worked) for run in runs)
         if quantity.of(later.worked) is not None and any(value is not None for value in told):
@@ -110,15 +127,23 @@ def common_quantity(runs: Sequence[CompleteRun], later: CompleteRun) -> Quantity
     raise MissingError("it counts no work that the runs before count too")
 
 
-def level_of(runs: Sequence[CompleteRun], quantity: Quantity, prior: Prior) -> Level:
-    """The level at the end of runs in one configuration, of which at least one tells the
-    quantity."""
+def level_of(
+    runs: Sequence[CompleteRun], last: CompleteRun, quantity: Quantity, prior: Prior
+) -> Level:
+    """Return the level that held at the run `last`, from all of its runs, later ones too.
+
+    Args:
+        runs: those in one configuration, of which at least one tells the quantity.
+        last: one of them. If it doesn't tell the quantity, the run before that does counts.
+    """
     told = {run.number: run for run in runs if quantity.of(run.worked) is not None}
     observed = [
         Observation(run.number, quantity.of(run.worked) or 0.0, run.at) for run in told.values()
     ]
     history = judge_runs(observed, prior)
-    level = tuple(told[number] for number in history.level)
+    before = [run.number for run in told.values() if run.order <= last.order] or list(told)
+    held = {number: numbers for numbers in history.levels for number in numbers}
+    level = tuple(told[number] for number in held.get(before[-1], history.level))
     values = [math.log(quantity.of(run.worked) or 1.0) for run in level]
     return Level(
         quantity=quantity,
@@ -130,7 +155,7 @@ def level_of(runs: Sequence[CompleteRun], quantity: Quantity, prior: Prior) -> L
 
 
 def actual(run: CompleteRun) -> Priced:
-    """Raises MissingError."""
+    """Return what the run took and cost. Raises MissingError."""
     rate = run.usd_per_machine_second
     if rate is None or run.worked.machine_seconds is None:
         raise MissingError("it has no price")
@@ -138,7 +163,7 @@ def actual(run: CompleteRun) -> Priced:
 
 
 def _quantities(one: CompleteRun, other: CompleteRun) -> Iterator[Quantity]:
-    """Steps compare at equal batch size only."""
+    """Yield the quantities that compare both runs: steps only at equal batch size."""
     for is_loop in (True, False):
         for unit in UNITS:
             if unit != "steps" or _batch(one) == _batch(other):

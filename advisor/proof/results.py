@@ -1,4 +1,4 @@
-"""Whether a run's results are as good as those of the runs before the change."""
+"""Checks whether a run's results are as good as those of the runs before the change."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from advisor.proof.runs import CompleteRun
 
 
 def check_results(before: Sequence[CompleteRun], run: CompleteRun, metrics: MetricSettings) -> None:
-    """Cheaper but worse is no saving: raises MissingError if a user metric is worse than the median
-    of the runs before by more than its noise, or moved in an unknown direction.
+    """Raise MissingError if a user metric is worse than the median of the runs before by more than
+    its noise, or moved in an unknown direction: cheaper but worse is no saving.
 
     Args:
         metrics: what people set about the job's metrics.

@@ -16,8 +16,9 @@ the assumed variation counts for (`advisor.successive.noise`)."""
 
 @dataclass(frozen=True)
 class RunSaving:
-    """What one run saved. `common_usd` is the standard error that the runs of one baseline share,
-    `own_usd` that of this run alone."""
+    """The saving of one run. `common_usd` is the standard error that the runs of one baseline
+    share, `own_usd` that of this run alone.
+    """
 
     number: int
     usd: Decimal
@@ -25,7 +26,9 @@ class RunSaving:
     common_usd: float
     own_usd: float
     predicted_usd: tuple[Decimal, Decimal, Decimal] | None = None
-    """What was promised for this amount of work: low, middle, high; None: no price then."""
+    """The promised saving for this amount of work: low, middle, high; None if there was no price
+    then, or the run chose what no recommendation named."""
+    is_own_way: bool = False
 
     @property
     def interval(self) -> tuple[Decimal, Decimal]:
@@ -44,8 +47,9 @@ class Realised:
 
 
 def running(savings: Sequence[RunSaving]) -> list[Realised]:
-    """The sum after each run: the cumulative sum (CUSUM) of measurement and verification. A change
-    that keeps saving rises steadily, one that has stopped is level, and one that costs more falls.
+    """Return the sum after each run: the cumulative sum (CUSUM) of measurement and verification. A
+    change that keeps saving rises steadily, one that has stopped is level, and one that costs more
+    falls.
 
     What runs share adds up in the interval, what is their own averages out.
     """

@@ -36,13 +36,15 @@ class Part:
         return max(self.spread, LEAST_SPREAD) ** 2
 
 
-UNRECOMMENDED_MOVE = Part(is_about_machine=True, time_ratio=1.0, spread=0.3)
-"""To machines that no recommendation named: what it saved is nobody's. The speed of other hardware
-is off by 20 to 40 %, so nearly all of the time that no fix promised is its own."""
+UNPROMISED_SPREAD = 0.3
+"""The speed of other hardware is off by 20 to 40 %, so nearly all of the time that no fix promised
+belongs to a move to machines that no recommendation named."""
+UNRECOMMENDED_MOVE = Part(is_about_machine=True, time_ratio=1.0, spread=UNPROMISED_SPREAD)
+"""The part of a move that no recommendation named: what it saved is nobody's."""
 
 
 def split(parts: Sequence[Part], before: Priced, after: Priced) -> list[Decimal]:
-    """The saving of each part in USD, signed. They sum to the saving exactly."""
+    """Return the saving of each part in USD, signed. They sum to the saving exactly."""
     saved = before.usd - after.usd
     if len(parts) == 1:
         return [saved]
@@ -59,7 +61,7 @@ def split(parts: Sequence[Part], before: Priced, after: Priced) -> list[Decimal]
 
 
 def _timed(parts: Sequence[Part], usd: Decimal, before: Priced, after: Priced) -> list[Decimal]:
-    """The term of time, for each change."""
+    """Return the term of time, for each change."""
     clock = [each.machine_seconds / each.node_count for each in (before, after)]
     actual = math.log(clock[1] / clock[0])
     if not actual:
@@ -77,7 +79,7 @@ def _shared(usd: Decimal, weights: Sequence[float]) -> list[Decimal]:
 
 
 def _whole(usd: Decimal, exact: Sequence[Decimal]) -> list[Decimal]:
-    """In nano-USD. The largest takes the rounding difference."""
+    """Return the amounts in nano-USD. The largest takes the rounding difference."""
     rounded = [rounded_usd(each) for each in exact]
     largest = max(range(len(rounded)), key=lambda at: abs(rounded[at]))
     rounded[largest] += usd - sum(rounded, Decimal(0))

@@ -12,9 +12,9 @@ from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook, PricedAt
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.staleness import staleness
-from advisor.sizing.constraints import not_sold, too_little, too_slow
+from advisor.sizing.constraints import offered, too_little, too_slow
 from advisor.sizing.demand import BALANCED, Demand, Preset
-from advisor.sizing.layout import Layout, layouts
+from advisor.sizing.layout import Layout, layout, layouts
 from advisor.sizing.speed import Seconds, predicted_seconds
 
 
@@ -27,7 +27,7 @@ class Fit:
     seconds: Seconds
     is_present: bool
     misfit: str
-    """Why it can't do the work; empty: it can."""
+    """The reason why it can't do the work; empty if it can."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,15 @@ class Candidate:
     time_high_seconds: float
     cost_mid_usd: Decimal | None
     rejected_because: str = ""
+    to_check: str = ""
+    """The reason that speaks for it although its provider's list lacks it; empty if it is
+    listed."""
 
     @property
     def cost_low_usd(self) -> Decimal | None:
-        """Only of the few that are shown, as `cost_high_usd`."""
+        """Return the cost at the low end. Like `cost_high_usd`, it is asked only of the few that
+        are shown.
+        """
         return _cost_usd(self.planned, self.usd_per_hour, self.time_low_seconds)
 
     @property
@@ -60,7 +65,7 @@ class Candidate:
         return _cost_usd(self.planned, self.usd_per_hour, self.time_high_seconds)
 
     def to_document(self) -> dict[str, Any]:
-        """For a JSON column; money as text, so that no digit is lost."""
+        """Return the candidate for a JSON column; money as text, so that no digit is lost."""
         return {
             "instance_type": self.instance_type,
             "node_count": self.node_count,
@@ -79,6 +84,7 @@ class Candidate:
             "cost_mid_usd": _text(self.cost_mid_usd),
             "cost_high_usd": _text(self.cost_high_usd),
             "rejected_because": self.rejected_because,
+            "to_check": self.to_check,
         }
 
 
@@ -89,8 +95,8 @@ def candidates(
     as_of: datetime,
     preset: Preset = BALANCED,
 ) -> list[Candidate]:
-    """Every type of the provider, including the present one, as many nodes as now, and fewer if
-    the work fits. Those that fit come first, then by cost.
+    """Return every type of the provider, including the present one, as many nodes as now, and fewer
+    if the work fits. Those that fit come first, then by cost.
 
     Args:
         as_of: the time whose prices and availability count; aware.
@@ -107,7 +113,7 @@ def candidates(
 
 
 def fits(demand: Demand, catalogue: Mapping[str, InstanceType], preset: Preset) -> list[Fit]:
-    """The work on every type of the provider, whatever it costs."""
+    """Return the work on every type of the provider, whatever it costs."""
     now = catalogue.get(demand.instance_type)
     if now is None or not now.physical_cores:
         return []
@@ -117,6 +123,20 @@ def fits(demand: Demand, catalogue: Mapping[str, InstanceType], preset: Preset) 
         for other in others
         for planned in layouts(demand, other, preset)
     ]
+
+
+def candidate_on(
+    demand: Demand,
+    now: InstanceType,
+    other: InstanceType,
+    node_count: int,
+    book: PriceBook,
+    as_of: datetime,
+    preset: Preset,
+) -> Candidate:
+    """Return the candidate of so many machines of one type."""
+    fit = _fit(demand, now, other, layout(demand, other, node_count), preset)
+    return priced(fit, demand, book, as_of, preset.slowdown_limit)
 
 
 def _fit(
@@ -135,15 +155,16 @@ def priced(
     slowdown_limit: float,
     factor: float = 1.0,
 ) -> Candidate:
-    """The candidate, bought as `demand` says.
+    """Return the candidate, bought as `demand` says.
 
     Args:
-        factor: by which all times are longer, such as by interruptions.
+        factor: all times are so much longer, such as by interruptions.
     """
     name = demand.sold_as(fit.machine.name)
     found = book.price_at(demand.price_key(name), as_of)
     seconds = Seconds(*(factor * s for s in (fit.seconds.low, fit.seconds.mid, fit.seconds.high)))
-    why = not_sold(demand, fit.machine, found is not None, as_of) or fit.misfit
+    known = offered(demand, fit.machine, found.row if found else None, as_of)
+    why = known.why_not or ("" if found else no_price_in(demand.region)) or fit.misfit
     if not why and not fit.is_present:
         why = too_slow(demand, seconds, slowdown_limit)
     usd_per_hour = found.row.usd_per_hour if found else None
@@ -162,7 +183,12 @@ def priced(
         time_high_seconds=seconds.high,
         cost_mid_usd=_cost_usd(fit.planned, usd_per_hour, seconds.mid),
         rejected_because=why,
+        to_check=known.to_check,
     )
+
+
+def no_price_in(region: str) -> str:
+    return f"no price in {region or 'an unknown region'}"
 
 
 def _old_list_price(priced: PricedAt | None, as_of: datetime) -> date | None:
@@ -180,7 +206,7 @@ def _cost_usd(planned: Layout, usd_per_hour: Decimal | None, seconds: float) -> 
 
 
 def order(candidate: Candidate) -> tuple[bool, bool, Decimal, str]:
-    """Those that fit first, then by cost."""
+    """Sort those that fit first, then by cost."""
     cost = candidate.cost_mid_usd
     name = candidate.instance_type
     return bool(candidate.rejected_because), cost is None, cost or Decimal(0), name

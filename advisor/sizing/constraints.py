@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from advisor.pricing.availability import Availability, availability
 from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.price import PriceRow
+from advisor.pricing.providers import machine_name
 from advisor.sizing.demand import Demand, Preset
 from advisor.sizing.layout import Layout, is_other_gpu
 from advisor.sizing.speed import Seconds
 
 USABLE_MEMORY = 0.95
 """Usable share of the memory on the data sheet. Firmware and kernel take the rest."""
+MEGABIT = 1e6 / 8
+"""The bytes of a megabit."""
 
 
-def not_sold(demand: Demand, other: InstanceType, is_priced: bool, as_of: datetime) -> str:
-    """Empty if it can be started at `as_of`, at a known price."""
-    if not other.available_at(as_of.date()):
-        return f"no longer available: last offered {other.last_seen}"
-    if not is_priced:
-        return f"no price in {demand.region or 'an unknown region'}"
-    return ""
+def offered(
+    demand: Demand, other: InstanceType, price: PriceRow | None, as_of: datetime
+) -> Availability:
+    """Return whether the machine can be started at `as_of`; the run itself shows that of its
+    family.
+    """
+    is_kin = machine_name(demand.instance_type).partition(".")[0] == other.family
+    seen_on = price.seen_at.date() if price and price.seen_at else None
+    return availability(other, as_of.date(), seen_on, demand.ran_on if is_kin else None)
 
 
 def too_little(
     demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
 ) -> str:
-    """Why the run wouldn't fit; empty: it fits."""
+    """Return why the run wouldn't fit; empty if it fits."""
     if not other.physical_cores:
         return "its physical cores aren't known"
     return (
@@ -33,11 +40,13 @@ def too_little(
         or _other_gpus(demand, now, other, planned, preset)
         or _too_little_memory(other, planned, preset)
         or _too_few_cores(demand, now, other, planned, preset)
+        or _too_slow_disk(demand, now, other, planned)
+        or _too_slow_network(demand, now, other, planned)
     )
 
 
 def too_slow(demand: Demand, seconds: Seconds, slowdown_limit: float) -> str:
-    """Why it misses the limit; empty: it keeps it."""
+    """Return why it misses the limit; empty if it keeps it."""
     slowdown = seconds.mid / demand.duration_seconds - 1 if demand.duration_seconds else 0.0
     if slowdown <= slowdown_limit + 1e-9:
         return ""
@@ -86,7 +95,9 @@ def _other_model(
 
 
 def _too_few_gpus(demand: Demand, planned: Layout, preset: Preset) -> str:
-    """Fewer than were used only if their work fits into the rest."""
+    """Return the reason, or an empty text. Fewer GPUs than were used are enough only if their work
+    fits into the rest.
+    """
     few = f"fewer GPUs than the {demand.gpus_used} in use"
     if planned.gpu_busy is None:
         return f"{few}, and how busy each was isn't known"
@@ -107,7 +118,7 @@ def _too_little_memory(other: InstanceType, planned: Layout, preset: Preset) -> 
 def _too_few_cores(
     demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
 ) -> str:
-    """As many cores as now are always enough."""
+    """Return the reason, or an empty text. As many cores as now are always enough."""
     has_as_many = other.vcpus * planned.node_count >= now.vcpus * demand.node_count
     if has_as_many or planned.cores.mid <= preset.busy_target * other.vcpus:
         return ""
@@ -115,3 +126,51 @@ def _too_few_cores(
         f"too few cores: {planned.cores.mid:.1f} busy of {other.vcpus} "
         f"is above the target of {100 * preset.busy_target:.0f} %"
     )
+
+
+def _too_slow_disk(demand: Demand, now: InstanceType, other: InstanceType, planned: Layout) -> str:
+    """Return the reason by its volumes, if it has no local disks: how fast those are isn't
+    stated.
+    """
+    if demand.disk_bytes_per_second is None or other.local_nvme_bytes:
+        return ""
+    has_as_much = not now.local_nvme_bytes and _at_least(
+        other.ebs_baseline_mbps, now.ebs_baseline_mbps
+    )
+    needed = _of_each_node(demand.disk_bytes_per_second, demand, planned)
+    sustained = (other.ebs_baseline_mbps or 0.0) * MEGABIT
+    if not sustained or needed <= sustained or (has_as_much and _keeps_nodes(demand, planned)):
+        return ""
+    return (
+        f"too slow a disk: needs {needed / 1e6:,.0f} MB/s, "
+        f"its volumes sustain {sustained / 1e6:,.0f} MB/s"
+    )
+
+
+def _too_slow_network(
+    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout
+) -> str:
+    if demand.network_bytes_per_second is None:
+        return ""
+    has_as_much = _at_least(other.network_baseline_gbps, now.network_baseline_gbps)
+    needed = _of_each_node(demand.network_bytes_per_second, demand, planned)
+    sustained = (other.network_baseline_gbps or 0.0) * 1000 * MEGABIT
+    if not sustained or needed <= sustained or (has_as_much and _keeps_nodes(demand, planned)):
+        return ""
+    return (
+        f"too slow a network: needs {needed / 1e6:,.0f} MB/s, "
+        f"{sustained / 1e6:,.0f} MB/s are sustained"
+    )
+
+
+def _of_each_node(rate: float, demand: Demand, planned: Layout) -> float:
+    """Return the rate of each node. Where the GPUs set the pace, the same bytes have more time."""
+    return rate * demand.node_count / planned.node_count / planned.gpu_slowdown.low
+
+
+def _at_least(other: float | None, now: float | None) -> bool:
+    return other is not None and now is not None and other >= now
+
+
+def _keeps_nodes(demand: Demand, planned: Layout) -> bool:
+    return planned.node_count == demand.node_count

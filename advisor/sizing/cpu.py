@@ -1,4 +1,4 @@
-"""How fast the cores of one machine are beside those of another: fitted figures of families.
+"""The speed of one machine's cores beside those of another: fitted figures of families.
 
 Source of the table: SpareCores/sc-inspector-data, CC-BY-SA 4.0, as fitted by `tools/cpu_speed.py`.
 """
@@ -20,8 +20,8 @@ OTHER_GENERATION, OTHER_VENDOR = "other_generation", "other_vendor"
 SAME_FAMILY_SPREAD = 0.03
 """Twice the 1.4 % variation between machines of one type."""
 UNKNOWN_SPREAD = 0.30
-"""Of a processor without figures, as a log. Our choice: data-sheet ratios miss measured speeds by
-20 to 40 %."""
+"""The spread of a processor without figures, as a log. Our choice: data-sheet ratios miss measured
+speeds by 20 to 40 %."""
 _GENERATION = re.compile(r"[a-z]+(\d+)([a-z]*)")
 
 
@@ -56,12 +56,12 @@ def _table() -> _Table:
 
 
 def size_exponent() -> Ratio:
-    """Throughput grows with the number of cores to this power."""
+    """Return the power of the number of cores with which throughput grows."""
     return _table().exponent
 
 
 def core_speed(now: InstanceType, other: InstanceType) -> Ratio:
-    """How fast one core of `other` is, relative to one of `now`.
+    """Return how fast one core of `other` is, relative to one of `now`.
 
     Calibrated on workloads that the families' speeds were not fitted to. They gain more from a
     newer processor than one thread of a benchmark does, so the middle is cautious.
@@ -79,13 +79,13 @@ def core_speed(now: InstanceType, other: InstanceType) -> Ratio:
 
 
 def _slower(ratio: float, kin: str) -> Ratio:
-    """The residuals are those of the way back."""
+    """Return the ratio to slower cores: the residuals are those of the way back."""
     low, high = _table().residuals[kin]
     return _around(ratio, min(-high, -SAME_FAMILY_SPREAD), max(-low, SAME_FAMILY_SPREAD))
 
 
 def kinship(now: InstanceType, other: InstanceType) -> str:
-    """How alike two processors are."""
+    """Return how alike two processors are."""
     if now.family == other.family:
         return SAME_FAMILY
     if now.cpu_vendor != other.cpu_vendor:
@@ -94,18 +94,20 @@ def kinship(now: InstanceType, other: InstanceType) -> str:
 
 
 def generation(machine: InstanceType) -> str:
-    """`5` for m5, c5d, r5n. A letter after it other than for disk and network is a processor."""
+    """Return `5` for m5, c5d, r5n. A letter after it other than for disk and network is a
+    processor.
+    """
     matched = _GENERATION.match(machine.family)
     return f"{matched[1]}{matched[2].strip('dnz')}" if matched else machine.family
 
 
 def _by_clock(now: InstanceType, other: InstanceType) -> float:
-    """At most 1: a higher clock doesn't guarantee a shorter run."""
+    """Return the ratio of the clocks, at most 1: a higher clock doesn't guarantee a shorter run."""
     if not now.clock_ghz or not other.clock_ghz:
         return 1.0
     return min(1.0, other.clock_ghz / now.clock_ghz)
 
 
 def _around(mid: float, low: float, high: float) -> Ratio:
-    """`low` and `high`: distances in logs."""
+    """Return the ratio around `mid`; `low` and `high` are distances in logs."""
     return Ratio(mid * math.exp(low), mid, mid * math.exp(high))

@@ -1,4 +1,4 @@
-"""Which of its GPUs a run used, and how busy they were, from what the rules measured."""
+"""The GPUs that a run used, and how busy they were, from what the rules measured."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ class Judged(Protocol):
 
 @dataclass(frozen=True)
 class GpuUse:
-    """Over all nodes of a run."""
+    """The use of GPUs over all nodes of a run."""
 
     used: int
     used_per_node: int
-    """Of the node that used most."""
+    """The GPUs of the node that used most."""
     load: float
     """The mean utilisation of each used GPU after the start of work, summed: in whole GPUs."""
     memory_pct: float | None = None
-    """Of a GPU's memory, the highest p95; None: not known."""
+    """The highest p95 of a GPU's memory in use, in percent; None if unknown."""
 
     @property
     def busy(self) -> float:
-        """The mean utilisation of a used GPU, 0 to 1."""
+        """Return the mean utilisation of a used GPU, 0 to 1."""
         return self.load / self.used if self.used else 0.0
 
 
 def gpu_use(judgements: Iterable[Judged]) -> GpuUse | None:
-    """None if the utilisation of an allocated GPU isn't known: it may be in use."""
+    """Return the use, or None if the utilisation of an allocated GPU isn't known: it may be in
+    use.
+    """
     by_rule = {j.rule_id: j.numbers for j in judgements}
     numbers = by_rule.get(RULE)
     if numbers is None:

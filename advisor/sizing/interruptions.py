@@ -1,4 +1,4 @@
-"""How often machines are interrupted, by what the workspace has seen of its own.
+"""Estimates how often machines are interrupted, by what the workspace has seen of its own.
 
 Interruptions are taken to come independently at a constant rate an hour (a Poisson process), so
 that a Gamma prior stays a Gamma: with `a` interruptions in `b` hours it becomes Gamma(a + n, b + T)
@@ -21,14 +21,14 @@ _Z_80 = 1.2816
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of machines of one type in one region."""
+    """The interruptions that were seen of machines of one type in one region."""
 
     provider: str
     region: str
     instance_type: str
     interruptions: int
     hours: float
-    """For which nodes were held."""
+    """The hours for which nodes were held."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class InterruptionRate:
     interruptions: int
     seen_hours: float
     of: str
-    """Which machines tell it, in words."""
+    """The machines that tell it, in words."""
 
     @property
     def words(self) -> str:
@@ -56,15 +56,15 @@ class InterruptionRate:
 def interruption_rate(
     seen: Iterable[Seen], like: Seen, assumed_hours: float
 ) -> InterruptionRate | None:
-    """Of the smallest group that tells enough: machines of the type in the region, of the region,
-    of the provider, or all.
+    """Return the rate of the smallest group that tells enough: machines of the type in the region,
+    of the region, of the provider, or all.
 
     Args:
         like: the machine asked for; its counts don't matter.
-        assumed_hours: between two interruptions, where nothing is known.
+        assumed_hours: the time between two interruptions, where nothing is known.
 
     Returns:
-        None: all of them tell too little.
+        The rate, or None if all of them tell too little.
     """
     rows = list(seen)
     for words, belongs in _groups(like):
@@ -109,6 +109,6 @@ def _rate(count: int, hours: float, assumed_hours: float, words: str) -> Interru
 
 
 def _gamma_quantile(shape: float, z: float) -> float:
-    """Of a Gamma of this shape and rate 1; within 7 % for shapes from 1 on."""
+    """Return a quantile of a Gamma of this shape and rate 1; within 7 % for shapes from 1 on."""
     spread = 1 / (9 * shape)
     return shape * (1 - spread + z * math.sqrt(spread)) ** 3

@@ -1,4 +1,4 @@
-"""How a run's work would lie on some number of machines of a type."""
+"""The layout of a run's work on some number of machines of a type."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from advisor.sizing.cpu import Ratio
 from advisor.sizing.demand import Demand, Preset
 
 NO_SLOWDOWN_BUSY, SPEED_KEPT = 0.8, 0.97
-"""On public measurements of jobs that share a GPU: none slows down while their utilisations sum to
-at most 80 %; up to 100 % they keep 97 % of their speed."""
+"""The utilisation up to which nothing slows down, and the speed that is kept above it. On public
+measurements of jobs that share a GPU, none slows down while their utilisations sum to at most 80 %;
+up to 100 % they keep 97 % of their speed."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Layout:
     gpus: int
     """GPUs that work, over all nodes; of a run without GPUs 0."""
     gpu_busy: float | None
-    """The mean utilisation of each of them, if they do all of the work; None: not known."""
+    """The mean utilisation of each of them, if they do all of the work; above 1, they need more
+    time. None: not known."""
     cores: Ratio
     memory_bytes: float
     gpu_slowdown: Ratio
@@ -32,7 +34,8 @@ class Layout:
 
 
 def layouts(demand: Demand, other: InstanceType, preset: Preset) -> Iterator[Layout]:
-    """As many nodes as now; and the fewest that hold the work, if that is fewer.
+    """Yield the layout on as many nodes as now; and on the fewest that hold the work, if that is
+    fewer.
 
     Never more nodes or GPUs than were measured: from one size alone nobody knows how it scales.
     """
@@ -43,31 +46,34 @@ def layouts(demand: Demand, other: InstanceType, preset: Preset) -> Iterator[Lay
 
 
 def layout(demand: Demand, other: InstanceType, node_count: int) -> Layout:
-    """The work of all nodes, spread evenly over `node_count`.
+    """Return the work of all nodes, spread evenly over `node_count`.
 
     With fewer GPUs, fewer processes do the work. Their cores then need something between the same
-    work in all and the same work a process.
+    work in all and the same work a process. Where the GPUs set the pace, cores have more time.
     """
     used = demand.gpus_used
     gpus = min(used, int(node_count * other.gpu_count)) if used else 0
     kept = gpus / used if gpus else 1.0
-    whole = demand.cores_busy_p95 * demand.node_count / node_count
-    cores = Ratio(whole * kept, whole * math.sqrt(kept), whole)
     before, after = _busy(demand, used), _busy(demand, gpus)
+    slowdown = _slowdown(before, after) if before and after else Ratio(1.0, 1.0, 1.0)
+    whole = demand.cores_busy_p95 * demand.node_count / node_count / slowdown.low
+    cores = Ratio(whole * kept, whole * math.sqrt(kept), whole)
     return Layout(
         node_count=node_count,
         gpus=gpus,
         gpu_busy=after,
         cores=cores,
         memory_bytes=demand.memory_p99_bytes * max(1.0, demand.node_count * kept / node_count),
-        gpu_slowdown=_slowdown(before, after) if before and after else Ratio(1.0, 1.0, 1.0),
+        gpu_slowdown=slowdown,
     )
 
 
 def _slowdown(before: float, after: float) -> Ratio:
-    """At worst, nothing of the additional work overlaps with other work."""
-    likely = 1.0 if after <= max(NO_SLOWDOWN_BUSY, before) else 1 / SPEED_KEPT
-    return Ratio(1.0, likely, max(1 + after - before, likely))
+    """Bound the slowdown. At worst, no additional work overlaps with other work; at best, the GPUs
+    work all the time."""
+    least = max(1.0, after)
+    likely = least if after <= max(NO_SLOWDOWN_BUSY, before) else least / SPEED_KEPT
+    return Ratio(least, likely, max(1 + after - before, likely))
 
 
 def _busy(demand: Demand, gpus: int) -> float | None:
@@ -75,7 +81,7 @@ def _busy(demand: Demand, gpus: int) -> float | None:
 
 
 def _fewest_nodes(demand: Demand, other: InstanceType, preset: Preset) -> int:
-    """By cores, GPUs and memory, each filled up to the target at most."""
+    """Return the fewest nodes by cores, GPUs and memory, each filled up to the target at most."""
     needed = demand.cores_busy_p95 * demand.node_count / max(other.vcpus * preset.busy_target, 1e-9)
     fewest = max(1, math.ceil(needed))
     if demand.gpus and other.gpu_count and demand.gpu_use:

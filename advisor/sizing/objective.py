@@ -1,4 +1,4 @@
-"""Which candidate is best: by cost, by time, or by both within a limit."""
+"""Chooses the best candidate: by cost, by time, or by both within a limit."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from advisor.sizing.candidates import Candidate
 
 
 class Objective(Protocol):
-    """What a person wants of the next run."""
+    """The wish of a person for the next run."""
 
     def allows(self, candidate: Candidate, now_seconds: float) -> bool: ...
     def rank(self, candidate: Candidate) -> tuple[float, ...]:
-        """The lowest is best."""
+        """Return what to sort by: the lowest is best."""
         ...
 
 
 @dataclass(frozen=True)
 class Cheapest:
-    """At most `slower` more time than now, as a share; None: however long it takes."""
+    """The cheapest machine that takes at most `slower` more time than now, as a share; None:
+    however long it takes.
+    """
 
     slower: float | None = 0.1
 
@@ -36,7 +38,7 @@ class Cheapest:
 
 @dataclass(frozen=True)
 class Fastest:
-    """At most `under_usd` a run, also at the adverse end."""
+    """The fastest machine for at most `under_usd` a run, also at the adverse end."""
 
     under_usd: Decimal
 
@@ -61,7 +63,7 @@ class Deadline:
 
 
 def best(objective: Objective, table: Iterable[Candidate], now_seconds: float) -> Candidate | None:
-    """Of those that fit and have a price; None: the objective allows none."""
+    """Return the best of those that fit and have a price; None if the objective allows none."""
     allowed = [
         each
         for each in table
@@ -73,7 +75,7 @@ def best(objective: Objective, table: Iterable[Candidate], now_seconds: float) -
 
 
 def pareto(table: Iterable[Candidate]) -> list[Candidate]:
-    """Those than which none is both faster and cheaper, the fastest first."""
+    """Return those than which none is both faster and cheaper, the fastest first."""
     known = [each for each in table if not each.rejected_because and each.cost_mid_usd is not None]
     front: list[Candidate] = []
     for each in sorted(known, key=lambda c: (c.time_mid_seconds, _cost(c), c.instance_type)):

@@ -26,7 +26,7 @@ WHOLE = 1.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured of the job and of the workspace's other jobs.
+    """The measurements of the job and of the workspace's other jobs.
 
     Attributes:
         measured: the present run first, then probes and other runs of the job. Empty: only that it
@@ -47,12 +47,12 @@ class Offers:
 
     candidates: tuple[Candidate, ...]
     prediction: Prediction
-    """In the same order."""
+    """The prediction, in the same order."""
     present_usd_per_hour: Decimal
-    """Of all nodes."""
+    """The present price of all nodes."""
 
     def hourly_usd(self, number: int) -> Decimal:
-        """Of all nodes of a candidate."""
+        """Return the price of all nodes of a candidate."""
         chosen = self.candidates[number]
         return (chosen.usd_per_hour or Decimal(0)) * chosen.node_count
 
@@ -60,7 +60,9 @@ class Offers:
 def speeds(
     demand: Demand, catalogue: Mapping[str, InstanceType], evidence: Evidence
 ) -> dict[str, GpuSpeed]:
-    """GPU -> the run's speed on as many of them; the models whose data sheets are known."""
+    """Return GPU -> the run's speed on as many of them; of the models whose data sheets are
+    known.
+    """
     now = catalogue.get(demand.instance_type)
     if now is None or not demand.gpus_used or now.gpu_fraction != WHOLE:
         return {}
@@ -73,7 +75,7 @@ def speeds(
 
 
 def rung_of(demand: Demand, now: InstanceType, other: InstanceType, node_count: int) -> str:
-    """How the run's speed on other machines is known."""
+    """Return how the run's speed on other machines is known."""
     if other.name in demand.machine_speeds and node_count == demand.node_count:
         return MEASURED
     known = demand.gpu_speeds.get(other.gpu_key)
@@ -81,7 +83,7 @@ def rung_of(demand: Demand, now: InstanceType, other: InstanceType, node_count: 
 
 
 def sure(known: Mapping[str, GpuSpeed]) -> dict[str, GpuSpeed]:
-    """Those that allow a switch."""
+    """Return the speeds that allow a switch."""
     return {gpu: speed for gpu, speed in known.items() if speed.rung in SURE}
 
 
@@ -93,7 +95,9 @@ def offers(
     preset: Preset,
     evidence: Evidence,
 ) -> Offers | None:
-    """None: no other model could do the work, or today's machines have no price."""
+    """Return the offers, or None if no other model could do the work, or today's machines have no
+    price.
+    """
     every = replace(demand, gpu_speeds=speeds(demand, catalogue, evidence))
     open_ended = replace(preset, slowdown_limit=float("inf"))
     table = candidates(every, book, catalogue, as_of, open_ended)
@@ -103,7 +107,8 @@ def offers(
         return None
     chosen: dict[str, Candidate] = {}
     for each in table:
-        if not each.rejected_because and is_other_gpu(now, each.machine):
+        is_sure = not each.rejected_because and not each.to_check
+        if is_sure and is_other_gpu(now, each.machine):
             chosen.setdefault(each.machine.gpu_key, each)
     if not chosen:
         return None
@@ -131,7 +136,7 @@ def _targets(demand: Demand, gpus: Sequence[str]) -> list[Target]:
 
 
 def _other_models(now: InstanceType, catalogue: Mapping[str, InstanceType]) -> tuple[str, ...]:
-    """Of the same vendor, whose programs run there too."""
+    """Return the other models of the same vendor, whose programs run there too."""
     alike = (
         each
         for each in catalogue.values()

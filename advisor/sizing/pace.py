@@ -1,4 +1,4 @@
-"""What sets the pace of a training loop: `t = max(G, D) + E`.
+"""The pace of a training loop, and what sets it: `t = max(G, D) + E`.
 
 G is the time of the GPU, D that of the loader, both of one step. A faster GPU shortens G, more or
 faster cores shorten D, a fix of the loader shortens D; so all of them stand on one scale.
@@ -14,27 +14,29 @@ from advisor.sizing.gpu_use import Judged
 
 RULE = "input_bound"
 LEAST_WAIT = 0.05
-"""Below this share of waiting, the loader doesn't set the pace (TensorFlow's guide: 5 %)."""
+"""The share of waiting below which the loader doesn't set the pace (TensorFlow's guide: 5 %)."""
 USUAL_VARIATION = 0.5
 """Coefficient of variation of a loader's times, if it wasn't measured (ours)."""
 
 
 MOST_VARIATION = 1.0
-"""Up to which the excess was simulated."""
+"""The variation up to which the excess was simulated."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Of a run whose loader sets the pace: D is the whole step."""
+    """The pace of a run whose loader sets it: D is the whole step."""
 
     loop_share: float
-    """Of the run's duration, that of its steps."""
+    """The share of the run's duration that is its steps'."""
     wait_share: float
-    """Of the steps, the wait for data; the rest is G."""
+    """The share of the steps that is waiting for data; the rest is G."""
     variation: float = USUAL_VARIATION
 
     def time(self, loader: Ratio, gpu: Ratio) -> Ratio:
-        """The run's duration relative to now, if the loader and the GPU take so much longer."""
+        """Return the run's duration relative to now, if the loader and the GPU take so much
+        longer.
+        """
         low, mid, high = (
             self._loop(d, g)
             for d, g in ((loader.low, gpu.low), (loader.mid, gpu.mid), (loader.high, gpu.high))
@@ -50,18 +52,19 @@ class Pace:
         return self.loop_share * loop + 1 - self.loop_share
 
     def _excess(self, loader: float, gpu: float) -> float:
-        """The larger of two times is more than the larger of their means if they vary. Simulated
-        with G = D: 1.2 times at a variation of 0.5, 1.55 times at 1."""
+        """Return by how much the larger of two times exceeds the larger of their means, as they
+        vary. Simulated with G = D: 1.2 times at a variation of 0.5, 1.55 times at 1.
+        """
         times = loader, (1 - self.wait_share) * gpu
         nearness = min(times) / max(times)
         return 1 + nearness * (0.25 * self.variation + 0.3 * self.variation**2)
 
 
 def pace(judgements: Iterable[Judged], variation: float | None = None) -> Pace | None:
-    """None: the loader doesn't set the pace, or its waits weren't measured.
+    """Return the pace, or None if the loader doesn't set it, or its waits weren't measured.
 
     Args:
-        variation: coefficient of variation of the steps' times; None: not measured.
+        variation: coefficient of variation of the steps' times; None if not measured.
     """
     numbers = next((j.numbers for j in judgements if j.rule_id == RULE), None)
     if numbers is None:

@@ -29,7 +29,8 @@ class Seconds:
 def predicted_seconds(
     demand: Demand, now: InstanceType, other: InstanceType, planned: Layout
 ) -> Seconds:
-    """The run's duration on machines of another type, which have the same GPUs, if it uses any.
+    """Return the run's duration on machines of another type, which have the same GPUs, if it uses
+    any.
 
     The speed of a core scales the duration. With fewer cores than are busy, the run takes longer:
     at best by the least power of the number of cores that throughput grows with, at worst in
@@ -68,7 +69,7 @@ def _paced(demand: Demand, pace: Pace, speed: Ratio, crowd: Ratio, gpu: Ratio) -
 
 
 def _gpu_time(demand: Demand, now: InstanceType, other: InstanceType) -> Ratio:
-    """On another GPU model, by what is known of the run's speed there."""
+    """Return the time on another GPU model, by what is known of the run's speed there."""
     known = demand.gpu_speeds.get(other.gpu_key)
     if known is None or not is_other_gpu(now, other):
         return Ratio(1.0, 1.0, 1.0)
@@ -76,7 +77,9 @@ def _gpu_time(demand: Demand, now: InstanceType, other: InstanceType) -> Ratio:
 
 
 def _product(*factors: Ratio) -> Ratio:
-    """Their errors are independent: the distances to the ends add up as squares, in logs."""
+    """Return the product. The errors are independent: the distances to the ends add up as squares,
+    in logs.
+    """
     mid = math.prod(each.mid for each in factors)
     below = math.hypot(*(math.log(each.mid / each.low) for each in factors))
     above = math.hypot(*(math.log(each.high / each.mid) for each in factors))
@@ -88,7 +91,7 @@ def is_other_processor(now: InstanceType, other: InstanceType) -> bool:
 
 
 def _crowding(demand: Demand, now: InstanceType, other: InstanceType, planned: Layout) -> Ratio:
-    """By how much longer the busy cores' work takes on the cores of `other`; at least 1."""
+    """Return by how much longer the busy cores' work takes on the cores of `other`; at least 1."""
     at_least = max(1.0, planned.cores.mid / other.vcpus) ** size_exponent().low
     at_worst = _worst(demand, now, other, planned, planned.cores.mid)
     most = _worst(demand, now, other, planned, planned.cores.high)
@@ -98,13 +101,15 @@ def _crowding(demand: Demand, now: InstanceType, other: InstanceType, planned: L
 def _worst(
     demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, cores: float
 ) -> float:
-    """If `cores` of each node are busy. Their work is measured on the present machine."""
+    """Return how much longer it takes at worst if `cores` of each node are busy. Their work is
+    measured on the present machine.
+    """
     spread = planned.node_count / demand.node_count
     work = _in_cores(cores * spread, now) / spread
     return max(1.0, cores / other.vcpus, work / _in_cores(other.vcpus, other))
 
 
 def _in_cores(busy_threads: float, machine: InstanceType) -> float:
-    """What busy hardware threads get done at least, in whole cores."""
+    """Return what busy hardware threads get done at least, in whole cores."""
     second_threads = max(busy_threads - machine.physical_cores, 0.0)
     return busy_threads - (1 - SECOND_THREAD) * second_threads

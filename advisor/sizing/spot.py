@@ -9,18 +9,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from rules import checkpoints
+
 RESTART_SECONDS = 300.0
-"""To get a machine, load and warm up again (ours)."""
+"""The time to get a machine, load and warm up again (ours)."""
 
 
 @dataclass(frozen=True)
 class Interruptions:
-    """Of a whole run: of several nodes, the one that is interrupted first stops all of them."""
+    """The interruptions of a whole run: of several nodes, the one that is interrupted first stops
+    all of them.
+    """
 
     mean_seconds: float
-    """Between two interruptions of the run."""
+    """The mean time between two interruptions of the run."""
     checkpoint_seconds: float
-    """For which saving one checkpoint stops the training."""
+    """The time for which saving one checkpoint stops the training."""
     restart_seconds: float = RESTART_SECONDS
 
     @classmethod
@@ -31,17 +35,12 @@ class Interruptions:
 
 
 def best_interval_seconds(expected: Interruptions) -> float:
-    """The work between two checkpoints that costs least time."""
-    cost, mean = expected.checkpoint_seconds, expected.mean_seconds
-    if cost >= 2 * mean:
-        return mean
-    ratio = cost / (2 * mean)
-    root = math.sqrt(2 * cost * mean)
-    return max(root * (1 + math.sqrt(ratio) / 3 + ratio / 9) - cost, 1.0)
+    """Return the work between two checkpoints that costs least time."""
+    return checkpoints.best_interval_seconds(expected.checkpoint_seconds, expected.mean_seconds)
 
 
 def expected_seconds(work_seconds: float, interval_seconds: float, of: Interruptions) -> float:
-    """The expected duration of a run that would take `work_seconds` without checkpoints.
+    """Return the expected duration of a run that would take `work_seconds` without checkpoints.
 
     Infinite if an interval is so long that it hardly ever ends.
     """
@@ -55,11 +54,13 @@ def expected_seconds(work_seconds: float, interval_seconds: float, of: Interrupt
 
 
 def slowdown(work_seconds: float, of: Interruptions) -> float:
-    """The expected time over the work, at the best interval; at least 1."""
+    """Return the expected time over the work, at the best interval; at least 1."""
     seconds = expected_seconds(work_seconds, best_interval_seconds(of), of)
     return max(seconds / work_seconds, 1.0)
 
 
 def break_even_discount(work_seconds: float, of: Interruptions) -> float:
-    """The discount, 0 to 1, below which spot costs more than a run that is never interrupted."""
+    """Return the discount, 0 to 1, below which spot costs more than a run that is never
+    interrupted.
+    """
     return 1 - 1 / slowdown(work_seconds, of)

@@ -1,4 +1,4 @@
-"""How fast the same training would run on other GPUs: predicted, with its evidence, and decided on.
+"""The speed of the same training on other GPUs: predicted, with its evidence, and decided on.
 
     prediction = predict(measured, targets, knowledge)
     advice = decide(prediction, costs)

@@ -1,4 +1,4 @@
-"""What is known of the log speeds of a workspace's trainings, and exact conditioning on more."""
+"""The knowledge of the log speeds of a workspace's trainings, and exact conditioning on more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from advisor.speed.kernel import Floats, Integers, Level, Points
 
 _INTERCEPT_VARIANCE = 100.0
-"""Of a configuration's own level: throughputs come in any unit, so nothing is known of it."""
+"""The variance of a configuration's own level: throughputs come in any unit, so nothing is known of
+it."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class Belief:
     configuration: Level
 
     def given(self, workloads: Iterable[Sequence[Row]]) -> Belief:
-        """Conditioned on measurements, each group of rows being one workload's.
+        """Return the belief conditioned on measurements, each group of rows being one workload's.
 
-        Workloads are independent given what the workspace shares, so that taking one after
-        another is exact.
+        Workloads are independent given what the workspace shares, so that taking one after another
+        is exact.
         """
         mean, covariance = self.mean, self.covariance
         for rows in workloads:
@@ -53,7 +54,7 @@ class Belief:
         return Belief(self.points, mean, covariance, self.workload, self.configuration)
 
     def of_workload(self, rows: Sequence[Row], asked: Integers) -> tuple[Floats, Floats]:
-        """Mean and covariance of the first row's configuration at the points `asked`.
+        """Return mean and covariance of the first row's configuration at the points `asked`.
 
         Args:
             rows: everything measured of this workload; the first names the configuration.
@@ -81,7 +82,7 @@ class Belief:
         return index, own + np.diag([row.noise**2 for row in rows])
 
     def _deviation(self, index: Integers, configurations: Sequence[object]) -> Floats:
-        """Covariance of what one workload's rows deviate by, without noise."""
+        """Return the covariance of what one workload's rows deviate by, without noise."""
         points = self.points[index]
         numbers = {c: n for n, c in enumerate(dict.fromkeys(configurations))}
         which = np.array([numbers[c] for c in configurations])
@@ -91,7 +92,9 @@ class Belief:
 
 
 def _deviations(rows: Sequence[Row], mean: Floats) -> Floats:
-    """From the mean, around each configuration's own level: the unit of throughput is gone."""
+    """Return the deviations from the mean, around each configuration's own level: the unit of
+    throughput is gone.
+    """
     found = np.array([row.log_throughput for row in rows]) - mean
     configurations = [row.configuration for row in rows]
     for configuration in set(configurations):

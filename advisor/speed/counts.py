@@ -1,4 +1,4 @@
-"""Speed at another number of GPUs, from the sizes that were measured."""
+"""The speed at another number of GPUs, from the sizes that were measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Scaling:
 
 
 def scaling(present: Measurement, measured: Sequence[Measurement], gpus: int) -> Scaling | str:
-    """How the present run's throughput changes on `gpus` GPUs of the same model.
+    """Return how the present run's throughput changes on `gpus` GPUs of the same model.
 
     Args:
         measured: all of this job's measurements.
@@ -45,7 +45,9 @@ def scaling(present: Measurement, measured: Sequence[Measurement], gpus: int) ->
 
 
 def _from_utilisation(present: Measurement, gpus: int) -> Scaling | str:
-    """All the work fits into fewer GPUs only if their busy shares add up to no more than those."""
+    """Return the scaling to fewer GPUs: all the work fits only if the busy shares add up to no more
+    than those.
+    """
     busy = present.busy_share
     if busy is None:
         return f"GPU utilisation unknown: fewer than {present.gpus} GPUs can't be judged"
@@ -64,7 +66,7 @@ def _step_seconds(present: Measurement, measured: Sequence[Measurement]) -> dict
 
 
 def _from_sizes(present: Measurement, sizes: dict[int, float], gpus: int) -> Scaling | str:
-    """t = G + C(n - 1)/n by least squares, C at least 0."""
+    """Fit t = G + C(n - 1)/n by least squares, C at least 0."""
     largest = max(sizes)
     if gpus > 2 * largest:
         return f"more than twice the {largest} GPUs measured"

@@ -14,13 +14,13 @@ from advisor.speed.prediction import HISTORY, MEASURED, SAME, Z80, Prediction, S
 STAY, PROBE, SWITCH = "stay", "probe", "switch"
 LEAST_SAVING = 0.05
 MOST_PROBES = 2
-"""In one round."""
+"""The most probes in one round."""
 MOST_ROUNDS = 2
 MAX_SLOWER = 0.1
 PROBE_COST = 0.03
-"""Of a probe, as a share of what the present runs cost in a month, if nobody says."""
+"""The cost of a probe, as a share of what the present runs cost in a month, if nobody says."""
 _Z_OF_RUNG = {MEASURED: Z80, SAME: Z80, HISTORY: 2.0}
-"""How far the adverse end of the interval is from the median; no other rung may switch."""
+"""The distance of the interval's adverse end from the median; no other rung may switch."""
 _MEASURING_MARGIN = 0.05
 """The adverse end of a measured interval, as a share of the median: what a probe has to clear."""
 _DRAWS = 512
@@ -28,12 +28,12 @@ _DRAWS = 512
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one target."""
+    """The cost of one target."""
 
     per_hour: float | None
-    """Over the present cost per hour; None: no price."""
+    """The cost per hour over the present one; None without a price."""
     probe: float = PROBE_COST
-    """What measuring it costs, as a share of a month's cost of the present runs."""
+    """The cost of measuring it, as a share of a month's cost of the present runs."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Advice:
     targets: tuple[int, ...] = ()
     """Indices: the one to switch to, or those to measure first, the most promising first."""
     saving: float = 0.0
-    """Of a switch: at the median. Of a probe: expected, less the probes' cost."""
+    """The saving of a switch: at the median. That of a probe: expected, less the probes' cost."""
     odds: float | None = None
-    """Of a probe: that one of the targets pays."""
+    """The probability, for a probe, that one of the targets pays."""
 
 
 def decide(
@@ -55,7 +55,7 @@ def decide(
     max_slower: float = MAX_SLOWER,
     rounds: int = 0,
 ) -> Advice:
-    """The advice that the prediction and the prices allow.
+    """Return the advice that the prediction and the prices allow.
 
     Args:
         costs: in the order of the prediction's targets.
@@ -71,7 +71,9 @@ def decide(
 
 
 def can_switch(speed: Speed, cost: Cost, max_slower: float = MAX_SLOWER) -> bool:
-    """Cheaper and fast enough at the adverse end of the interval, and worth the change."""
+    """Return whether it is cheaper and fast enough at the adverse end of the interval, and worth
+    the change.
+    """
     if speed.rung not in _Z_OF_RUNG or cost.per_hour is None:
         return False
     low = speed.low(_Z_OF_RUNG[speed.rung])
@@ -94,7 +96,9 @@ def _best_switch(speeds: Sequence[Speed], costs: Sequence[Cost], max_slower: flo
 def _best_probe(
     prediction: Prediction, costs: Sequence[Cost], max_slower: float, secured: float
 ) -> Advice:
-    """At most two targets, each chosen for what it adds to the expected saving over `secured`."""
+    """Return the probe of at most two targets, each chosen for what it adds to the expected saving
+    over `secured`.
+    """
     open_targets = [
         n
         for n, (speed, cost) in enumerate(zip(prediction.speeds, costs, strict=True))
@@ -129,7 +133,9 @@ def _gains(
     max_slower: float,
     secured: float,
 ) -> Floats:
-    """(draws, targets): the saving beyond `secured`, 0 where the speed drawn rules a switch out."""
+    """Return (draws, targets): the saving beyond `secured`, 0 where the speed drawn rules a switch
+    out.
+    """
     index = np.array(targets)
     medians = np.array([prediction.speeds[n].log_median for n in targets])
     covariance = prediction.covariance[np.ix_(index, index)]

@@ -59,7 +59,7 @@ class Level:
 
 
 def effect_products(points: Points) -> list[Floats]:
-    """The covariance of each effect at variance 1, in the order of EFFECTS."""
+    """Return the covariance of each effect at variance 1, in the order of EFFECTS."""
     slopes = [np.outer(points.rates[:, n], points.rates[:, n]) for n in range(len(RATES))]
     return [*slopes, _equal(points.families), _equal(points.gpus)]
 
@@ -73,7 +73,7 @@ def _equal(values: Integers) -> Floats:
 
 
 def all_points(sheets: Sequence[DataSheet]) -> Points:
-    """Every GPU at every class: point `class * len(sheets) + gpu`."""
+    """Return every GPU at every class: point `class * len(sheets) + gpu`."""
     families = {family: n for n, family in enumerate(dict.fromkeys(s.family for s in sheets))}
     classes = range(len(PRECISION_CLASSES))
     rates = [[s.log_fp32, s.log_peaks[c], s.log_bandwidth] for c in classes for s in sheets]

@@ -1,4 +1,4 @@
-"""What a workspace's jobs tell about the speed of GPUs."""
+"""The knowledge that a workspace's jobs give of the speed of GPUs."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Knowledge:
         self._without: dict[str, Belief] = {}
 
     def rows_of(self, workload: str) -> list[Row]:
-        """The history's own measurements of this workload."""
+        """Return the history's own measurements of this workload."""
         rows = map(row_of, self._workloads.get(workload, ()))
         return [row for row in rows if row is not None]
 
     def belief_of_others(self, workload: str) -> Belief:
-        """Given all workloads but this one."""
+        """Return the belief given all workloads but this one."""
         if workload not in self._workloads:
             return self._of_all
         if workload not in self._without:
@@ -52,7 +52,7 @@ class Knowledge:
         return self._without[workload]
 
     def knows_pair(self, one: str, other: str) -> bool:
-        """Whether one configuration of the workspace ran on both GPUs."""
+        """Return whether one configuration of the workspace ran on both GPUs."""
         return frozenset((_name(one), _name(other))) in self._pairs
 
     @cached_property
@@ -69,7 +69,7 @@ class Knowledge:
 
 
 def pairs(measurements: Iterable[Measurement]) -> frozenset[frozenset[str]]:
-    """Pairs of GPU models that one configuration ran on."""
+    """Return the pairs of GPU models that one configuration ran on."""
     seen: dict[object, set[str]] = defaultdict(set)
     for measurement in measurements:
         seen[measurement.configuration].add(_name(measurement.gpu))
@@ -79,7 +79,9 @@ def pairs(measurements: Iterable[Measurement]) -> frozenset[frozenset[str]]:
 
 
 def row_of(measurement: Measurement) -> Row | None:
-    """None if the GPU's data sheet is unknown. A slice's throughput is carried to the whole GPU."""
+    """Return the row, or None if the GPU's data sheet is unknown. A slice's throughput is carried
+    to the whole GPU.
+    """
     sheet = data_sheet(measurement.gpu)
     if sheet is None:
         return None

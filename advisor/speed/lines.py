@@ -29,7 +29,7 @@ class WrongInputError(Exception):
 
 
 def answers(lines: Iterable[str]) -> Iterator[str]:
-    """One line for each query and for each line that is wrong; none for a context."""
+    """Yield one line for each query and for each line that is wrong; none for a context."""
     contexts: dict[str, Knowledge] = {}
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -39,7 +39,7 @@ def answers(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _answer(line: str, number: int, contexts: dict[str, Knowledge]) -> Document | None:
-    """None for a context line."""
+    """Return the answer, or None for a context line."""
     document: object = None
     try:
         document = _parsed(line)
@@ -135,7 +135,7 @@ def _targets(values: object, gpus: int) -> list[Target]:
 def _costs(
     present: Measurement, targets: Iterable[Target], prices: Mapping[str, float]
 ) -> list[Cost]:
-    """Without the present GPU's price nothing can be compared."""
+    """Return the costs of the targets. Without the present GPU's price nothing can be compared."""
     here = prices.get(present.gpu)
     if not here:
         return [Cost(None) for _ in targets]
@@ -146,7 +146,7 @@ def _costs(
 
 
 def _prices(value: object) -> dict[str, float]:
-    """USD per GPU-hour; null: no price."""
+    """Return the USD per GPU-hour. A null is no price."""
     entry = {} if value is None else _object(value, "prices")
     found = {gpu: _number(entry, gpu, f"prices.{gpu}", None, least=0.0) for gpu in entry}
     return {gpu: price for gpu, price in found.items() if price}
@@ -161,7 +161,7 @@ def _as_document(speed: Speed) -> Document:
 
 
 def _advice(advice: Advice, prediction: Prediction) -> Document:
-    """Several counts of one GPU are one model to measure."""
+    """Return the advice as JSON. Several counts of one GPU are one model to measure."""
     gpus = list(dict.fromkeys(prediction.speeds[n].target.gpu for n in advice.targets))
     if not gpus:
         return {"kind": advice.kind}
@@ -189,7 +189,7 @@ def _count(entry: Mapping[str, Any], field: str, default: int) -> int:
 def _number(
     entry: Mapping[str, Any], key: str, field: str, default: float | None, least: float
 ) -> float | None:
-    """`default` if the key is missing or null."""
+    """Return the number, or `default` if the key is missing or null."""
     value = entry.get(key)
     if value is None:
         return default

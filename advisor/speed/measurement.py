@@ -24,7 +24,7 @@ class Measurement:
     """Samples a step of all GPUs together."""
     gpus: int = 1
     util_pct: float | None = None
-    """How busy the GPUs were, as their mean."""
+    """The mean utilisation of the GPUs."""
     util_kind: str = ""
     probe_steps: int | None = None
     rel_sd: float | None = None
@@ -32,7 +32,7 @@ class Measurement:
 
     @property
     def configuration(self) -> tuple[str, float | None, str, int]:
-        """Throughputs are comparable between GPUs only if all of this is equal."""
+        """Return what must be equal for throughputs to be comparable between GPUs."""
         return self.workload, self.batch, self.precision, self.gpus
 
     @property
@@ -41,7 +41,9 @@ class Measurement:
 
     @property
     def busy_share(self) -> float | None:
-        """0 to 1; None if unknown. A share of the power limit doesn't say how busy a GPU was."""
+        """Return the busy share, 0 to 1; None if unknown. A share of the power limit doesn't say
+        how busy a GPU was.
+        """
         if self.util_pct is None or "power" in self.util_kind.lower():
             return None
         return min(max(self.util_pct / 100, 0.01), 1.0)
@@ -56,7 +58,9 @@ class Target:
 
 
 def is_comparable(one: Measurement, other: Measurement) -> bool:
-    """Whether the throughputs tell of the same work: same batch, or the same batch for each GPU."""
+    """Return whether the throughputs tell of the same work: same batch, or the same batch for each
+    GPU.
+    """
     if (one.workload, one.precision) != (other.workload, other.precision):
         return False
     if one.batch is None or other.batch is None or one.gpus == other.gpus:

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.speed import slices
 from advisor.speed.counts import Scaling, scaling
-from advisor.speed.data_sheets import DataSheet, data_sheet
+from advisor.speed.data_sheets import DataSheet, data_sheet, plain_log_ratio
 from advisor.speed.kernel import Floats
 from advisor.speed.knowledge import Knowledge, pairs, point, row_of
 from advisor.speed.measurement import Measurement, Target, is_comparable
@@ -29,11 +29,11 @@ class Speed:
 
     target: Target
     rung: str = ""
-    """Where it is known from: MEASURED, SAME, HISTORY or PRIOR; empty: not known."""
+    """The basis on which it is known: MEASURED, SAME, HISTORY or PRIOR; empty if unknown."""
     log_median: float = 0.0
     log_sd: float = 0.0
     missing: str = ""
-    """Why the speed is not known."""
+    """The reason why the speed is not known."""
 
     @property
     def median(self) -> float:
@@ -52,13 +52,13 @@ class Prediction:
 
     speeds: tuple[Speed, ...]
     covariance: Floats
-    """Of the log speeds, (targets, targets); 0 where a speed is not known."""
+    """The covariance of the log speeds, (targets, targets); 0 where a speed is not known."""
 
 
 def predict(
     measured: Sequence[Measurement], targets: Sequence[Target], knowledge: Knowledge
 ) -> Prediction:
-    """How fast the first measurement's run would be on each target.
+    """Predict how fast the first measurement's run would be on each target.
 
     Args:
         measured: the present run first, then what else was measured of the same job: probes, other
@@ -71,7 +71,7 @@ def predict(
 
 
 def _rescaled(covariance: Floats, speeds: Sequence[Speed]) -> Floats:
-    """With the speeds' own variances, keeping the correlations."""
+    """Return the covariance with the speeds' own variances, keeping the correlations."""
     sds = np.array([speed.log_sd for speed in speeds])
     raw = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
     correlation = covariance / np.outer(raw, raw)
@@ -189,13 +189,13 @@ class _Question:
         medians[placed] = contrast @ mean
         covariance[np.ix_(placed, placed)] = contrast @ joint @ contrast.T
         if self.knowledge.is_empty and not self._was_measured_elsewhere():
-            plain = np.array([s.log_ratio - self.here.log_ratio for s in asked[:-1]])
+            plain = np.array([plain_log_ratio(self.here, s, precision) for s in asked[:-1]])
             medians[placed] = (medians[placed] + plain) / 2
         return medians, covariance
 
 
 def _place(gpu: str) -> str:
-    """One name for what several spellings name."""
+    """Return one name for what several spellings name."""
     sheet = data_sheet(gpu)
     if sheet is None:
         return gpu
@@ -203,7 +203,7 @@ def _place(gpu: str) -> str:
 
 
 def _average(measured: Sequence[Measurement]) -> tuple[float, float]:
-    """Mean log throughput, weighted by variance, and its variance."""
+    """Return the mean log throughput, weighted by variance, and its variance."""
     weights = [m.noise**-2 for m in measured]
     logs = [math.log(m.throughput) for m in measured]
     mean = sum(w * log for w, log in zip(weights, logs, strict=True)) / sum(weights)

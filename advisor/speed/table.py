@@ -34,7 +34,7 @@ class SpeedTable:
 
     @cached_property
     def belief(self) -> Belief:
-        """Of a workspace of which nothing is known."""
+        """Return the belief of a workspace of which nothing is known."""
         points = all_points(sheets())
         mean, covariance = self._public(points)
         return Belief(
@@ -46,7 +46,7 @@ class SpeedTable:
         )
 
     def _public(self, points: Points) -> tuple[Floats, Floats]:
-        """Half the log of FP32 x bandwidth, plus the effects that the public sets show."""
+        """Return half the log of FP32 x bandwidth, plus the effects that the public sets show."""
         plain = np.array([sheet.log_ratio for sheet in sheets()])
         mean = np.tile(plain, len(PRECISION_CLASSES))
         covariance = np.zeros((len(points), len(points)))
@@ -58,7 +58,7 @@ class SpeedTable:
         return mean, covariance
 
     def _effects_of(self, precision: str, points: Points) -> list[tuple[Floats, Floats, Floats]]:
-        """For each kind: design (points, effects), means and variances."""
+        """Return for each kind: design (points, effects), means and variances."""
         families = list(dict.fromkeys(sheet.family for sheet in sheets()))
         names = [sheet.gpu for sheet in sheets()]
         return [
@@ -79,7 +79,7 @@ class SpeedTable:
 
 @cache
 def sheets() -> tuple[DataSheet, ...]:
-    """Every GPU that the model can place."""
+    """Return every GPU that the model can place."""
     named = (data_sheet(name) for name in (*gpu_models(), *_HALF_BOARDS))
     return tuple(sheet for sheet in named if sheet is not None)
 

@@ -4,8 +4,12 @@
 `series` and `frames` are two views of it. `compaction` turns segments into chunks.
 """
 
+import os
+
+# Arrow's own allocator takes 8 MB, and never returns memory taken by a thread, but a worker reads
+# only minutes a day. Arrow reads this when it is imported.
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
 import pyarrow as pa
 
-# Arrow's own allocator never returns memory taken by a thread, but a worker reads only minutes a
-# day.
 pa.set_memory_pool(pa.system_memory_pool())

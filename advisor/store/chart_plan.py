@@ -1,4 +1,4 @@
-"""Which of a node's objects a chart reads: as few as the width of its buckets allows."""
+"""Chooses which of a node's objects a chart reads: as few as the width of its buckets allows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from advisor.store.index import (
 )
 
 MOST_WIDENED = 1.5
-"""How much wider than asked for buckets may be, so that a coarser tier fills them."""
+"""The factor by which buckets may be wider than asked for, so that a coarser tier fills them."""
 DRAWN_TIERS_SECONDS = tuple(sorted({*TIERS_SECONDS, *CHART_TIER_HOURS}))
 
 
@@ -46,13 +46,13 @@ class Buckets:
         return self.grid.width_ms / 1000
 
     def no_shorter_than(self, seconds: float, times: tuple[datetime, datetime]) -> Buckets:
-        """Wider ones if need be, for the same times."""
+        """Return wider buckets if need be, for the same times."""
         if seconds <= self.width_seconds:
             return self
         return buckets_of(*times, self.grid.count, seconds, is_aligned=self.is_aligned)
 
     def starts_seconds(self, start: datetime) -> np.ndarray:
-        """Where each begins, in seconds since `start`."""
+        """Return where each begins, in seconds since `start`."""
         offset_ms = self.grid.start_ms - to_ms(start)
         return np.asarray((offset_ms + np.arange(self.grid.count) * self.grid.width_ms) / 1000)
 
@@ -60,7 +60,7 @@ class Buckets:
 def buckets_of(
     start: datetime, end: datetime, most: int, least_seconds: float = 0.001, *, is_aligned: bool
 ) -> Buckets:
-    """At most `most` buckets that cover [start, end), none narrower than `least_seconds`.
+    """Return at most `most` buckets that cover [start, end), none narrower than `least_seconds`.
 
     They read the coarsest tier that fills them.
 
@@ -99,9 +99,10 @@ class Plan:
 
 
 def plan(node: NodeHistory, kind: ChunkKind, hours: Collection[int], buckets: Buckets) -> Plan:
-    """
+    """Choose the chunks of many hours, and the hours with objects of their own, to read.
+
     Args:
-        kind: of the chunks of many hours.
+        kind: that of the chunks of many hours.
         hours: those with objects of their own.
     """
     low = buckets.start_ms // HOUR_MS * HOUR_MS
@@ -119,6 +120,6 @@ def plan(node: NodeHistory, kind: ChunkKind, hours: Collection[int], buckets: Bu
 
 
 def uncompacted_hours(node: NodeHistory) -> set[int]:
-    """Hours of which chunks of many hours don't have everything."""
+    """Return the hours of which chunks of many hours don't have everything."""
     hot = {hour for ref in node.segments for hour in ref.hours_ms}
     return hot | {ref.hour_ms for ref in node.chunks if ref.kind == "tail"}

@@ -78,7 +78,7 @@ class Members:
 
 
 def _ranges(seqs: Collection[int]) -> list[list[int]]:
-    """Ascending inclusive ranges."""
+    """Return ascending inclusive ranges."""
     ranges: list[list[int]] = []
     for seq in sorted(seqs):
         if ranges and seq == ranges[-1][1] + 1:
@@ -89,12 +89,12 @@ def _ranges(seqs: Collection[int]) -> list[list[int]]:
 
 
 def encode_ticks(ticks: list[Ticks], members: Members) -> bytes:
-    """Raw samples of one node and hour."""
+    """Encode raw samples of one node and hour."""
     return _written(table_of(ticks), members)
 
 
 def table_of(ticks: list[Ticks]) -> pa.Table:
-    """Ticks with a column per series; null: not known. `ticks_of_table` is the way back."""
+    """Return ticks with a column per series; null if unknown. `ticks_of_table` is the way back."""
     names = sorted(
         {n for each in ticks for n, column in each.columns.items() if column.known.any()}
     )
@@ -114,7 +114,9 @@ def table_of(ticks: list[Ticks]) -> pa.Table:
 
 @contextmanager
 def damage_refused() -> Iterator[None]:
-    """Parquet's pages have no checksums: damaged bytes may show as any of these."""
+    """Raise ChunkError for damage. Parquet's pages have no checksums: damaged bytes may show as any
+    of these.
+    """
     try:
         yield
     except (ValueError, LookupError, TypeError, OverflowError) as error:
@@ -123,7 +125,9 @@ def damage_refused() -> Iterator[None]:
 
 @damage_refused()
 def decode_ticks(body: bytes, wanted: Wanted = None) -> tuple[list[Ticks], Members]:
-    """The ticks of the wanted series (thinned or not) that the chunk has, and its members."""
+    """Return the ticks of the wanted series (thinned or not) that the chunk has, and its
+    members.
+    """
     file = _opened(body)
     members = _members(file)
     columns = columns_of(file.schema_arrow.names, wanted)
@@ -132,7 +136,7 @@ def decode_ticks(body: bytes, wanted: Wanted = None) -> tuple[list[Ticks], Membe
 
 
 def columns_of(has: Sequence[str], wanted: Wanted) -> list[str]:
-    """The columns that the ticks of the wanted series need, with their keys."""
+    """Return the columns that the ticks of the wanted series need, with their keys."""
     needed = columns_among(set(has) - set(KEYS), wanted)
     return [name for name in has if name in KEYS or name in needed]
 
@@ -144,7 +148,7 @@ def ticks_of_table(table: pa.Table, members: Members) -> list[Ticks]:
 
 @damage_refused()
 def series_of(body: bytes) -> set[str]:
-    """The series of a chunk of raw samples or of a tier, from its header only."""
+    """Return the series of a chunk of raw samples or of a tier, from its header only."""
     file = _opened(body)
     index = _metadata(file).get("series")
     names = index if index is not None else [n for n in file.schema_arrow.names if n not in KEYS]
@@ -152,12 +156,14 @@ def series_of(body: bytes) -> set[str]:
 
 
 def series_among(columns: Iterable[str]) -> set[str]:
-    """The series that columns of ticks hold, as single samples or as means of thinned ones."""
+    """Return the series that columns of ticks hold, as single samples or as means of thinned
+    ones.
+    """
     return {n.removesuffix(":mean") for n in columns if ":" not in n or n.endswith(":mean")}
 
 
 def encode_tier(series: dict[str, Rows], members: Members, left_out: Collection[str] = ()) -> bytes:
-    """One tier of one node, by series, then by time.
+    """Encode one tier of one node, by series, then by time.
 
     Args:
         left_out: fields that nobody will ask for.
@@ -181,7 +187,7 @@ def encode_tier(series: dict[str, Rows], members: Members, left_out: Collection[
 def decode_tier(
     body: bytes, wanted: Wanted = None, with_histograms: bool = True
 ) -> tuple[dict[str, Rows], Members]:
-    """The rows of the wanted series that the chunk has, and its members."""
+    """Return the rows of the wanted series that the chunk has, and its members."""
     file = _opened(body)
     index = _metadata(file)["series"]
     chosen = among(index.keys(), wanted)
@@ -207,7 +213,7 @@ def decode_tier(
 
 
 def encode_table(table: pa.Table, members: Members) -> bytes:
-    """Steps or events of one node and hour."""
+    """Encode steps or events of one node and hour."""
     return _written(table, members)
 
 
@@ -235,13 +241,15 @@ def _stacked(parts: list[Column | None], lengths: list[int]) -> pa.Array:
 
 
 def _array(part: Column, kind: pa.DataType) -> pa.Array:
-    """Fast for what nearly all columns are: all known, and of the kind."""
+    """Return the array, fast for what nearly all columns are: all known, and of the kind."""
     array = pa.array(part.values, mask=None if part.known.all() else ~part.known)
     return array if array.type == kind else array.cast(kind, safe=False)
 
 
 def _tracks(table: pa.Table) -> Iterable[pa.Table]:
-    """The parts of a table with one session and cadence each, which are stored contiguously."""
+    """Yield the parts of a table with one session and cadence each, which are stored
+    contiguously.
+    """
     if not len(table):
         return
     codes = table["session"].combine_chunks().dictionary_encode().indices.to_numpy()
@@ -284,7 +292,7 @@ def _written(
     metadata: dict[str, Any] | None = None,
     row_group: int = 1 << 20,
 ) -> bytes:
-    """Parquet bytes; equal content gives equal bytes."""
+    """Return Parquet bytes; equal content gives equal bytes."""
     document = json.dumps({"members": members.as_json(), **(metadata or {})}, separators=(",", ":"))
     target = io.BytesIO()
     encodings = {name: _encoding(table[name]) for name in table.column_names}
@@ -304,7 +312,9 @@ def _written(
 
 
 def _encoding(column: pa.ChunkedArray) -> str:
-    """Few values: a dictionary (""). Else differences for whole numbers, split bytes for others."""
+    """Choose the encoding: for few values a dictionary (""), else differences for whole numbers,
+    and split bytes for others.
+    """
     if column.type not in (pa.int64(), pa.float64()):
         return ""
     known = len(column) - column.null_count

@@ -23,7 +23,7 @@ _FLOATS = ("mean", "last")
 
 @dataclass(frozen=True)
 class HourPart:
-    """What an hour added to a node's columns.
+    """The part of a node's columns that an hour added.
 
     Attributes:
         series: how many series the hour had.
@@ -37,7 +37,7 @@ class HourPart:
 
 
 def encode(part: HourPart) -> bytes:
-    """The bytes of a part; `decode` is the way back."""
+    """Return the bytes of a part; `decode` is the way back."""
     parts: dict[str, bytes] = {}
     sizes: dict[str, int] = {}
     for grid, lines in part.lines.items():
@@ -55,7 +55,8 @@ def encode(part: HourPart) -> bytes:
 
 
 def decode(body: bytes) -> HourPart:
-    """
+    """Return the part in the bytes of `encode`.
+
     Raises:
         ChunkError: the bytes are not a part, or damaged.
     """
@@ -110,19 +111,19 @@ def _rows(raw: bytes) -> Rows:
 
 
 def _changes(values: np.ndarray) -> np.ndarray:
-    """The bits by which each value differs from the one before: many are 0."""
+    """Return the bits by which each value differs from the one before: many are 0."""
     bits = values.view(f"u{values.dtype.itemsize}")
     return np.asarray(bits ^ np.concatenate([np.zeros(1, bits.dtype), bits])[:-1])
 
 
 def _unchanged(changes: np.ndarray) -> np.ndarray:
-    """The way back from `_changes`."""
+    """Undo `_changes`."""
     bits = changes.view(f"u{changes.dtype.itemsize}")
     return np.asarray(np.bitwise_xor.accumulate(bits).view(changes.dtype))
 
 
 def _split(values: np.ndarray) -> bytes:
-    """The first bytes of all numbers, then the second ones: like ones stand together."""
+    """Return the first bytes of all numbers, then the second ones: like ones stand together."""
     single = np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.dtype.itemsize)
     return np.ascontiguousarray(single.T).tobytes()
 

@@ -28,14 +28,14 @@ from rules.evidence import is_counter
 from rules.ticks import has_ticks, patterns
 
 VERSION = 2
-"""Of how columns are made of an hour. Parts of another version are never found."""
+"""The version of how columns are made of an hour. Parts of another version are never found."""
 
 
 class Carried(Protocol):
-    """Where the parts of a run's columns are kept from one analysis to the next."""
+    """The place where the parts of a run's columns are kept from one analysis to the next."""
 
     def find(self, node_key: str, name: str) -> bytes | None:
-        """The body that was kept by this name; None: there is none."""
+        """Return the body that was kept by this name, or None."""
 
     def keep(self, node_key: str, name: str, hour_ms: int, body: bytes) -> None: ...
 
@@ -55,7 +55,7 @@ class Columns:
 
     @property
     def series(self) -> int:
-        """How many the last hour had."""
+        """Return how many the last hour had."""
         return self._series
 
     @property
@@ -64,11 +64,13 @@ class Columns:
 
     @property
     def is_whole(self) -> bool:
-        """All rows lie before the end: none was moved inside, as it would be with a later end."""
+        """Return whether all rows lie before the end: none was moved inside, as it would be with a
+        later end.
+        """
         return self._newest_ms < self._end_ms
 
     def name_of(self, objects: Iterable[str]) -> str:
-        """Of the part of an hour with these objects, if it follows the last one."""
+        """Return the name of the part of an hour with these objects, if it follows the last one."""
         if self._left is None:
             self._left = _state({"samples": self._samples.part(), "ticks": self._ticks.part()})
         grids = [[g.start_ms, g.width_ms] for g in (self._samples.grid, self._ticks.grid)]
@@ -76,7 +78,7 @@ class Columns:
         return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:32]
 
     def add(self, hour: Iterable[tuple[str, Rows]], is_last: bool = False) -> None:
-        """All series of an hour.
+        """Add all series of an hour.
 
         Args:
             is_last: no hour follows, and nobody asks for the part of this one.
@@ -95,7 +97,7 @@ class Columns:
             self._series += 1
 
     def part(self) -> bytes:
-        """What the last hour added, if its name was asked for before."""
+        """Return what the last hour added, if its name was asked for before."""
         lines = {"samples": self._samples.part(), "ticks": self._ticks.part()}
         self._left = _state(lines)
         return encode(HourPart(self._series, self._newest_ms, lines))
@@ -124,7 +126,7 @@ class Columns:
         return True
 
     def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The samples and the ticks, a column each; they are forgotten here."""
+        """Return the samples and the ticks, a column each; they are forgotten here."""
         return _table(self._samples, "float64"), _table(self._ticks, "float32")
 
     def _begin(self, name: str) -> None:

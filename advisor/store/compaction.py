@@ -90,7 +90,7 @@ def summarise(
     tier_seconds: int,
     prefix: str,
 ) -> list[ChunkRef]:
-    """The chunks of many hours for charts: samples and steps of [first, last), at one tier.
+    """Store the chunks of many hours for charts: samples and steps of [first, last), at one tier.
 
     Raises:
         CompactionError: as `compact`.
@@ -115,14 +115,14 @@ def summarise(
 
 
 def span_of(hour_ms: int, tier_seconds: int) -> range:
-    """The hours, in Unix milliseconds, that share a chart's chunk with this one."""
+    """Return the hours, in Unix milliseconds, that share a chart's chunk with this one."""
     length_ms = CHART_TIER_HOURS[tier_seconds] * HOUR_MS
     first = hour_ms // length_ms * length_ms
     return range(first, first + length_ms, HOUR_MS)
 
 
 def hours_between(first_ms: int, last_ms: int) -> tuple[datetime, datetime]:
-    """The range of whole hours from the first to the last, both included."""
+    """Return the range of whole hours from the first to the last, both included."""
     return from_ms(first_ms), from_ms(last_ms + HOUR_MS)
 
 

@@ -47,8 +47,9 @@ class FolderStore:
             self._write(folder, name, file)
 
     def _write(self, folder: str, name: str, source: IO[bytes]) -> None:
-        """With paths as text: each upload comes here. Raises FileNotFoundError if there is no such
-        folder."""
+        """Write the object whole, with paths as text: each upload comes here. Raises
+        FileNotFoundError if there is no such folder.
+        """
         source.seek(0)
         temporary = f"{folder}/{_TEMPORARY}{secrets.token_hex(8)}"
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -64,7 +65,8 @@ class FolderStore:
         _sync_folder(folder)
 
     def _make_folder(self, path: Path) -> None:
-        """With mode 0700 down from the store's own folder: the mode of `parents` is the umask's.
+        """Make the folder with mode 0700 down from the store's own folder: the mode of `parents` is
+        the umask's.
 
         Each folder is durable before something is put into it.
         """
@@ -116,7 +118,7 @@ class FolderStore:
 
 
 def _described(path: Path, key: str) -> Iterator[StoredObject]:
-    """Nothing for a folder, or for an object that is being deleted."""
+    """Yield the object; nothing for a folder, or for an object that is being deleted."""
     try:
         if path.is_file():
             yield StoredObject(key, path.stat().st_size, _changed_at(path))

@@ -31,7 +31,8 @@ from rules.ticks import has_ticks
 
 _STEPS_READ = ["rank", "start_us", "duration_us", "data_wait_us", "samples", "count"]
 _EVENTS_READ = ["time_ms", "kind", "data"]
-"""What rules look at; the rest would only take room: histograms and the slowest are for pages."""
+"""The columns that rules look at; the rest would only take room: histograms and the slowest are for
+pages."""
 _GPU_BUSY = re.compile(r"gpu\d+\.busy_pct")
 
 
@@ -45,7 +46,8 @@ def load_frame(
     alive: Callable[[], object] = lambda: None,
     carried: Carried | None = None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
-    """The run between `started_at` and `ended_at`, and the keys of objects that couldn't be read.
+    """Return the run between `started_at` and `ended_at`, and the keys of objects that couldn't be
+    read.
 
     Of the series it has those that rules read (`rules.activity.needed_series`). A cell of the grid
     holds the mean of a gauge's samples in it and a counter's last value; NaN in gaps
@@ -84,14 +86,14 @@ def load_frame(
 
 
 def _check_fits(newest: Iterable[AbstractSet[str]], cells: int, ticks: int) -> None:
-    """Raises TooFineError if the series of each node's newest hour alone don't fit."""
+    """Check the series of each node's newest hour. Raises TooFineError if they alone don't fit."""
     room = Room()
     for name in chain.from_iterable(map(needed_series, newest)):
         room.take_series(cells, ticks if has_ticks(name) else 0)
 
 
 def _with_ticks(frames: dict[str, NodeFrame]) -> dict[str, NodeFrame]:
-    """Without them, if no node has a series that has ticks."""
+    """Return the frames without ticks, if no node has a series that has ticks."""
     if any(node.ticks is not None and len(node.ticks.columns) for node in frames.values()):
         return frames
     return {key: replace(node, ticks=None) for key, node in frames.items()}
@@ -100,9 +102,10 @@ def _with_ticks(frames: dict[str, NodeFrame]) -> dict[str, NodeFrame]:
 def read_steps(
     store: ObjectReader, nodes: Sequence[NodeHistory], start: datetime, end: datetime
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Steps that began within [start, end] as `STEP_COLUMNS` and `node`; seconds since `start`.
+    """Return the steps that began within [start, end] as `STEP_COLUMNS` and `node`; seconds since
+    `start`.
 
-    And the keys of objects that couldn't be read.
+    Also returns the keys of objects that couldn't be read.
     """
     return _of_nodes(store, nodes, start, end, STEP_COLUMNS)
 
@@ -110,7 +113,9 @@ def read_steps(
 def read_events(
     store: ObjectReader, nodes: Sequence[NodeHistory], start: datetime, end: datetime
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Events within [start, end] as `EVENT_COLUMNS` and `node`, and the unreadable keys."""
+    """Return the events within [start, end] as `EVENT_COLUMNS` and `node`, and the unreadable
+    keys.
+    """
     return _of_nodes(store, nodes, start, end, EVENT_COLUMNS)
 
 
@@ -188,7 +193,7 @@ class _Reading:
     def _add_samples(
         self, reader: Reader, node_key: str, hour_ms: int, columns: Columns, is_last: bool
     ) -> None:
-        """From what is carried, if the hour is compacted; else from its objects."""
+        """Add samples from what is carried, if the hour is compacted; else from its objects."""
         objects = reader.compacted(hour_ms) if self.carried else ()
         name = columns.name_of(objects) if objects else ""
         body = self.carried.find(node_key, name) if self.carried and name else None
@@ -207,7 +212,7 @@ class _Reading:
 
 
 def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
-    """`STEP_COLUMNS`, in time order: means over `count` steps, but all their samples."""
+    """Return `STEP_COLUMNS`, in time order: means over `count` steps, but all their samples."""
     start_us = table["start_us"].to_numpy()
     inside = (start_us >= to_us(start)) & (start_us <= to_us(end))
     columns = {name: table[name].to_numpy()[inside] for name in _STEPS_READ}
@@ -226,7 +231,7 @@ def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
 
 @cache
 def _no_steps() -> pd.DataFrame:
-    """Nobody changes it, as with every frame."""
+    """Return an empty table. Nobody changes it, as with every frame."""
     never = datetime.fromtimestamp(0, UTC)
     return _steps(tables.STEP_SCHEMA.empty_table(), never, never)
 
@@ -243,7 +248,7 @@ def _phase_type() -> pd.CategoricalDtype:
 
 
 def _phases(names: pa.ChunkedArray) -> pd.Categorical:
-    """As numbers, without a string for each step."""
+    """Return phases as numbers, without a string for each step."""
     encoded = names.combine_chunks().dictionary_encode()
     phases = _phase_type()
     places = phases.categories.get_indexer(encoded.dictionary.to_pylist())
@@ -265,7 +270,7 @@ def _events(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
 
 
 def _one_after_another(hours: list[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of successive hours, of at least one. Each is in order, so all are.
+    """Return the rows of successive hours, of at least one. Each is in order, so all are.
 
     Empties `hours` column by column, because for a long run they take as much memory as the result.
     """

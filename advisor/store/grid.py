@@ -27,7 +27,7 @@ class Grid:
 
     @classmethod
     def even(cls, start_ms: float, width_ms: float, count: int) -> Grid:
-        """The first `count` cells, none left out."""
+        """Return the first `count` cells, none left out."""
         return cls(start_ms, width_ms, np.arange(count))
 
     @property
@@ -35,7 +35,7 @@ class Grid:
         return len(self.cells)
 
     def place_of(self, time_ms: int) -> int:
-        """The place of the cell of a time, or of the first kept cell after it."""
+        """Return the place of the cell of a time, or of the first kept cell after it."""
         cell = (time_ms - self.start_ms) // self.width_ms
         return int(np.searchsorted(self.cells, cell))
 
@@ -46,15 +46,16 @@ class Grid:
         return np.asarray(self.start_ms + (self.cells[places] + 0.5) * self.width_ms)
 
     def within(self, cells: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which of `cells` are kept at the places [low, high), and those places counted from
-        `low`."""
+        """Return which of `cells` are kept at the places [low, high), and those places counted from
+        `low`.
+        """
         places = np.searchsorted(self.cells[low:high], cells)
         kept = np.append(self.cells[low:high], _NO_CELL)[places] == cells
         return kept, places[kept]
 
 
 def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
-    """Low, mean and high of the places [low, high): float64 of shape (3, high - low).
+    """Return low, mean and high of the places [low, high): float64 of shape (3, high - low).
 
     A cell without a sample takes its nearest neighbour's, unless it is in a gap.
     """
@@ -71,7 +72,7 @@ def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
 
 
 def counts(rows: Rows, grid: Grid) -> np.ndarray:
-    """The known samples in each cell: int64 of shape (grid.count,)."""
+    """Return the known samples in each cell: int64 of shape (grid.count,)."""
     cells, sums = binned(rows.known(), grid.start_ms, grid.width_ms)
     inside, places = grid.within(cells, 0, grid.count)
     found = np.zeros(grid.count, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""How a series' samples are distributed within a summary of them, in a few bytes.
+"""The distribution of a series' samples within a summary of them, in a few bytes.
 
 A mean says nothing about thresholds: 50 % may be 50 all the time, or 0 and 100 in turn. So a tier
 keeps a small histogram of each cell, on fixed bins, for the series that rules read. The bins are
@@ -47,7 +47,7 @@ def scale_of(series: str) -> Scale:
 
 
 def rolled_up(rows: Rows, tier_seconds: int, series: str, with_histograms: bool = True) -> Rows:
-    """The rows summarised by cells from the Unix epoch, so that hours and parts align."""
+    """Return the rows summarised by cells from the Unix epoch, so that hours and parts align."""
     width_ms = tier_seconds * 1000
     cells, sums = binned(rows, 0, width_ms)
     if not (with_histograms and has_ticks(series)):
@@ -59,7 +59,7 @@ def rolled_up(rows: Rows, tier_seconds: int, series: str, with_histograms: bool 
 
 
 def expanded(rows: Rows, scale: Scale) -> Rows:
-    """Each summary as `PARTS` values in the order of its histogram.
+    """Return each summary as `PARTS` values in the order of its histogram.
 
     Without a histogram its mean stands for it, if its lowest and highest are in the same bin or in
     neighbouring ones. Otherwise nothing is known of its values: it is left out.
@@ -73,7 +73,8 @@ def expanded(rows: Rows, scale: Scale) -> Rows:
 
 
 def _histograms(rows: Rows, place: np.ndarray, size: int, scale: Scale) -> np.ndarray:
-    """The histogram of each of `size` cells, `(bin, count)` as bytes, from rows in their order.
+    """Return the histogram of each of `size` cells, `(bin, count)` as bytes, from rows in their
+    order.
 
     Args:
         place: the cell of each row, never falling.
@@ -91,7 +92,7 @@ def _histograms(rows: Rows, place: np.ndarray, size: int, scale: Scale) -> np.nd
 
 
 def _falls(values: np.ndarray, place: np.ndarray, cells: int) -> np.ndarray:
-    """Whether the values of each cell fall: the sign of their covariance with time."""
+    """Return whether the values of each cell fall: the sign of their covariance with time."""
     at = np.arange(len(values), dtype=float)
     count = np.maximum(np.bincount(place, minlength=cells), 1)
     middle = np.bincount(place, at, cells) / count
@@ -134,7 +135,7 @@ def _parts(rows: Rows, scale: Scale) -> Rows:
 
 
 def _values(rows: Rows, scale: Scale) -> np.ndarray:
-    """`PARTS` equally likely values of each row, evenly spread within its bins."""
+    """Return `PARTS` equally likely values of each row, evenly spread within its bins."""
     pairs = np.frombuffer(b"".join(rows.histogram), dtype=np.uint8).reshape(-1, 2)
     bins = np.minimum(pairs[:, 0], len(scale.edges) - 2).astype(np.int64)
     counts = np.maximum(pairs[:, 1], 1).astype(np.int64)

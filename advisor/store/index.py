@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_us(moment: datetime) -> int:
-    """Whole microseconds since the Unix epoch; exact, as a float would not be."""
+    """Return whole microseconds since the Unix epoch; exact, as a float would not be."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -35,7 +35,7 @@ def from_ms(time_ms: int) -> datetime:
 
 
 def from_ns(time_ns: int) -> datetime:
-    """Exact to the microsecond, as a float would not be."""
+    """Return the time, exact to the microsecond, as a float would not be."""
     return _EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
@@ -62,7 +62,7 @@ class SegmentRef:
 
     @property
     def hours_ms(self) -> range:
-        """The UTC hours that it touches, each by its start."""
+        """Return the UTC hours that it touches, each by its start."""
         start_ms = self.start_us // 1000
         last_ms = start_ms + max(self.duration_ms - 1, 0)
         return range(start_ms // HOUR_MS * HOUR_MS, last_ms + 1, HOUR_MS)
@@ -81,7 +81,7 @@ class ChunkRef:
     starts_at: datetime
     ends_at: datetime
     size_bytes: int | None = None
-    """None: not known."""
+    """The size; None if unknown."""
 
     @property
     def hour_ms(self) -> int:

@@ -68,7 +68,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """What an hour filled of the lines on one grid, and how it left all of them.
+    """The part that an hour filled of the lines on one grid, and how it left all of them.
 
     Attributes:
         names: of all lines so far, in order.
@@ -91,7 +91,7 @@ class Part:
 
     @cached_property
     def state(self) -> str:
-        """A hash of all that the next hour's part depends on, but for its own rows."""
+        """Return a hash of all that the next hour's part depends on, but for its own rows."""
         digest = hashlib.sha256(json.dumps(self.names).encode())
         for values in (self.done, self.held, *(getattr(self.rows, name) for name in CARRIED)):
             digest.update(values.tobytes())
@@ -112,9 +112,9 @@ class Lines:
         self._placings = Placings(grid)
         self._lines: dict[str, Line] = {}
         self._filled: dict[str, int] = {}
-        """How far each was filled when the hour began."""
+        """The places up to which each line was filled when the hour began."""
         self._left: Part | None = None
-        """How a part that was taken left the lines, until rows are added."""
+        """The part that was taken last, which says how the lines are, until rows are added."""
 
     @property
     def names(self) -> list[str]:
@@ -127,7 +127,7 @@ class Lines:
         self._lines[name] = Line(self._placings, self._fill_of(name), self._dtype)
 
     def add(self, name: str, rows: Rows, is_last: bool = False) -> None:
-        """Rows of a series that has begun, in time order after earlier ones.
+        """Add rows of a series that has begun, in time order after earlier ones.
 
         Args:
             is_last: none of any series follow after this hour.
@@ -136,7 +136,7 @@ class Lines:
         self._lines[name].add(rows, is_last)
 
     def part(self) -> Part:
-        """What was filled since the last part."""
+        """Return what was filled since the last part."""
         self._carry_on()
         names, lines = self.names, [self._lines[name] for name in self.names]
         done = np.array([line.done for line in lines], dtype=np.int64)
@@ -156,7 +156,7 @@ class Lines:
         )
 
     def fits(self, part: Part) -> bool:
-        """Whether the part was filled on this grid."""
+        """Return whether the part was filled on this grid."""
         return len(part.done) == 0 or (
             int(part.done.max()) < self.grid.count and part.cells == self._cells(part.done)
         )
@@ -172,12 +172,12 @@ class Lines:
         self._filled = dict(zip(part.names, part.done.tolist(), strict=True))
 
     def finish(self, name: str) -> np.ndarray:
-        """All cells of a series, which is forgotten."""
+        """Return all cells of a series, which is forgotten."""
         self._carry_on()
         return self._lines.pop(name).finish()
 
     def _start(self, name: str) -> int:
-        """The first place that the hour filled; of a new series, the first known one."""
+        """Return the first place that the hour filled; of a new series, the first known one."""
         if name in self._filled:
             return self._filled[name]
         line = self._lines[name]
@@ -200,7 +200,7 @@ class Lines:
 
 
 def _one_after_another(parts: list[Rows]) -> Rows:
-    """Without a histogram, and with means for the range: neither fills cells."""
+    """Join the parts, without a histogram, and with means for the range: neither fills cells."""
     every = Rows(
         *(
             np.concatenate([getattr(part, name) for part in (no_rows(), *parts)])

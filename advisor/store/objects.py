@@ -32,14 +32,16 @@ class ObjectReader(Protocol):
     """The part of a store that reading a run needs."""
 
     def get(self, key: str) -> bytes:
-        """Raises `ObjectMissingError`."""
+        """Return the object. Raises `ObjectMissingError`."""
 
 
 class Objects(ObjectReader, Protocol):
     """The part that storing and reading a run needs."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Durable when it returns. Readers see the old or the new object, never a partial one."""
+        """Store an object, durable when it returns. Readers see the old or the new one, never a
+        partial one.
+        """
 
 
 class ObjectStore(Objects, Protocol):
@@ -49,7 +51,7 @@ class ObjectStore(Objects, Protocol):
         """`put` of a whole file, from its beginning. It needn't fit into memory."""
 
     def is_new(self, key: str) -> bool:
-        """Whether there is no such object. True can be wrong where asking is dear."""
+        """Return whether there is no such object. True can be wrong where asking is dear."""
 
     def put_all(self, bodies: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
         """`put` many at once.
@@ -66,10 +68,10 @@ class ObjectStore(Objects, Protocol):
     def exists(self, key: str) -> bool: ...
 
     def delete(self, key: str) -> None:
-        """Deleting a missing object is not an error."""
+        """Delete an object. A missing one is not an error."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
-        """The objects whose keys begin with `prefix`, in order."""
+        """Yield the objects whose keys begin with `prefix`, in order."""
 
     def tidy(self, before: datetime) -> None:
         """Delete remains of interrupted writes and deleted objects, if older than `before`.
@@ -79,7 +81,7 @@ class ObjectStore(Objects, Protocol):
 
 
 def checked(key: str) -> str:
-    """The valid key itself.
+    """Return the valid key itself.
 
     Raises:
         ValueError: it could leave its folder, or not all stores can store it.
@@ -90,5 +92,7 @@ def checked(key: str) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Whether an object can have this key: it stays in its folder and can be stored everywhere."""
+    """Return whether an object can have this key: it stays in its folder and can be stored
+    everywhere.
+    """
     return len(text) <= 512 and _KEY.match(text) is not None

@@ -11,7 +11,7 @@ from advisor.store.objects import ObjectStore
 
 @cache
 def open_store(url: str) -> ObjectStore:
-    """`s3://bucket/prefix`, `file:///path`, or a plain path. One store per URL.
+    """Return the store at `s3://bucket/prefix`, `file:///path`, or a plain path. One store per URL.
 
     Raises:
         ValueError: another scheme.

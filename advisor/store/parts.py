@@ -13,11 +13,11 @@ from advisor.store.chunks import ChunkError, damage_refused
 
 _LENGTH_BYTES = 4
 _ALIGNED_BYTES = 64
-"""Where Arrow expects its buffers; its files are multiples of 8 bytes long."""
+"""The alignment that Arrow expects of its buffers; its files are multiples of 8 bytes long."""
 
 
 def packed(magic: bytes, header: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
-    """The object of these parts; `unpacked` is the way back."""
+    """Return the object of these parts; `unpacked` is the way back."""
     body = b"".join(parts.values())
     lengths = {name: len(part) for name, part in parts.items()}
     document = {**header, "parts": lengths, "crc": zlib.crc32(body)}
@@ -27,7 +27,7 @@ def packed(magic: bytes, header: Mapping[str, Any], parts: Mapping[str, bytes]) 
 
 
 def unpacked(magic: bytes, body: bytes) -> tuple[dict[str, Any], dict[str, pa.Buffer]]:
-    """The header and the parts, which aren't copied.
+    """Return the header and the parts, which aren't copied.
 
     Raises:
         ChunkError: the bytes begin otherwise, or are damaged.

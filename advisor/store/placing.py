@@ -25,13 +25,14 @@ from advisor.store.rows import (
 )
 
 _GOLDEN = (5**0.5 - 1) / 2
-"""Its multiples, modulo 1, are spread evenly and in no rhythm (Weyl)."""
+"""The golden ratio's fraction. Its multiples, modulo 1, are spread evenly and in no rhythm
+(Weyl)."""
 REMEMBERED = 4
 """Gauges and counters take turns, as do series with and without missing samples."""
 
 
 class Placing:
-    """Where rows with these times fall among the places [low, high) of a grid."""
+    """The places [low, high) of a grid that rows with these times fall among."""
 
     def __init__(self, rows: Rows, grid: Grid, low: int, high: int) -> None:
         self.grid = grid
@@ -41,7 +42,7 @@ class Placing:
         self._cells = cells
 
     def holds(self, rows: Rows, low: int, high: int) -> bool:
-        """Whether these rows fall the same way."""
+        """Return whether these rows fall the same way."""
         own = self._rows
         return (
             (low, high) == (self._low, self._high)
@@ -55,24 +56,26 @@ class Placing:
         return np.full(self._high - self._low, np.nan)
 
     def means(self, rows: Rows) -> np.ndarray:
-        """The weighted mean of each of `places`; NaN without weight."""
+        """Return the weighted mean of each of `places`; NaN without weight."""
         if not len(self.first):
             return np.zeros(0)
         return np.asarray(cell_means(rows, self.first, self._weights)[self._inside])
 
     def lasts(self, rows: Rows) -> np.ndarray:
-        """The last value of each of `places`."""
+        """Return the last value of each of `places`."""
         return np.asarray(cell_lasts(rows, self.first)[self._inside])
 
     def picked(self, rows: Rows) -> np.ndarray:
-        """The mean of one of the rows of each of `places`."""
+        """Return the mean of one of the rows of each of `places`."""
         return np.asarray(rows.mean[self._picked])
 
     def middles_ms(self, empty: np.ndarray) -> np.ndarray:
         return self.grid.middles_ms(empty + self._low)
 
     def nearest(self, empty: np.ndarray) -> np.ndarray:
-        """For each empty place the index of the row that covers its middle; -1: none does."""
+        """Return for each empty place the index of the row that covers its middle; -1 if none
+        does.
+        """
         known, source = self._nearest
         if _is_same(empty, known):
             return source
@@ -90,7 +93,7 @@ class Placing:
 
     @cached_property
     def _nearest(self) -> tuple[np.ndarray, np.ndarray]:
-        """The places without rows, and the row nearest to each."""
+        """Return the places without rows, and the row nearest to each."""
         is_empty = np.ones(self._high - self._low, dtype=bool)
         is_empty[self.places] = False
         empty = np.flatnonzero(is_empty)
@@ -118,7 +121,9 @@ Fill = Callable[[Rows, Placings, int, int], np.ndarray]
 
 
 def means(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
-    """The mean of `grid.spread`, without the rest of it: half of the time of reading a run."""
+    """Return the mean of `grid.spread`, without the rest of it: half of the time of reading a
+    run.
+    """
     known = rows.known()
     placing = placings.of(known, low, high)
     values = placing.unfilled()
@@ -127,7 +132,7 @@ def means(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
 
 
 def last_values(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
-    """A counter's value at the end of the cells at the places [low, high), float64.
+    """Return a counter's value at the end of the cells at the places [low, high), float64.
 
     Cells without a sample are interpolated linearly, unless they are in a gap or the counter was
     reset.
@@ -147,7 +152,7 @@ def last_values(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarr
 
 
 def picked(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
-    """One of the samples in each of the cells at the places [low, high).
+    """Return one of the samples in each of the cells at the places [low, high).
 
     Which one varies from cell to cell, so that no rhythm of the training is missed; it is the same
     for all series with the same times. Cells without a sample are filled as in `grid.spread`.
@@ -160,7 +165,7 @@ def picked(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
 
 
 def _filled_from_nearest(values: np.ndarray, rows: Rows, placing: Placing) -> np.ndarray:
-    """With the empty cells filled that are in no gap."""
+    """Return the values with the empty cells filled that are in no gap."""
     empty = np.flatnonzero(np.isnan(values))
     if len(empty):
         source = placing.nearest(empty)
@@ -169,7 +174,7 @@ def _filled_from_nearest(values: np.ndarray, rows: Rows, placing: Placing) -> np
 
 
 def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """A counter's value in cells without a sample that aren't in a gap."""
+    """Return a counter's value in cells without a sample that aren't in a gap."""
     left, right = neighbours(rows, middles_ms)
     # At the same offset in its cell as the sample before, so that even growth gives even
     # differences.

@@ -42,7 +42,7 @@ _BROKEN = (ObjectMissingError, WireError, ArrowException, ChunkError, OSError)
 
 @dataclass(frozen=True)
 class Waiting:
-    """What of an hour is not compacted yet: tails, and segments that are in no tail."""
+    """The parts of an hour that are not compacted yet: tails, and segments that are in no tail."""
 
     tails: list[Tail]
     segments: list[HotSegment]
@@ -55,7 +55,7 @@ class Waiting:
         return [*merged, *segments.ticks_of(self.segments, wanted)]
 
     def members(self, has_part: Callable[[HotSegment], object]) -> Members:
-        """The tails' segments, and those with the part that is asked for."""
+        """Return the tails' segments, and those with the part that is asked for."""
         members = Members()
         for tail in self.tails:
             members.update(tail.members)
@@ -96,21 +96,23 @@ class Reader:
                 self._chunks[chunk.hour_ms].append(chunk)
 
     def hours(self, start: datetime, end: datetime) -> list[int]:
-        """The hours within [start, end] that have stored data, in order."""
+        """Return the hours within [start, end] that have stored data, in order."""
         low, high = to_ms(start) // HOUR_MS * HOUR_MS, to_ms(end)
         return sorted(h for h in {*self._segments, *self._chunks} if low <= h <= high)
 
     def compacted(self, hour_ms: int) -> list[str]:
-        """The objects with the samples of an hour that is compacted; none: it isn't, or has no
-        samples."""
+        """Return the objects with the samples of an hour that is compacted; none if it isn't, or
+        has no samples.
+        """
         refs = self._chunks.get(hour_ms, ())
         if self._segments.get(hour_ms) or any(ref.kind == "tail" for ref in refs):
             return []
         return [ref.key for ref in refs if ref.kind == "samples"]
 
     def newest_series(self, start: datetime, end: datetime) -> set[str]:
-        """The series of the newest hour between two times that a chunk or tail has; none: unknown.
-        Only headers are read."""
+        """Return the series of the newest hour between two times that a chunk or tail has; none if
+        unknown. Only headers are read.
+        """
         for hour_ms in reversed(self.hours(start, end)):
             raw, tails = (self._refs(hour_ms, kind, 0) for kind in ("samples", "tail"))
             found = [self.chunk_series(ref) for ref in raw]
@@ -121,7 +123,7 @@ class Reader:
         return set()
 
     def rows(self, hour_ms: int, wanted: Wanted, tier_seconds: int) -> Iterator[tuple[str, Rows]]:
-        """Every wanted series that the hour has: single samples (tier 0) or a tier.
+        """Return every wanted series that the hour has: single samples (tier 0) or a tier.
 
         One after the other: rows take five times the memory of the samples behind them. The tier's
         own chunk is read alone while no segment waits beside it; else the tier is made of all raw
@@ -144,7 +146,7 @@ class Reader:
         return _series(self.ticks(hour_ms, wanted)[0], wanted)
 
     def ticks(self, hour_ms: int, wanted: Wanted) -> tuple[list[Ticks], Members]:
-        """The raw samples of an hour, and the segments they came in."""
+        """Return the raw samples of an hour, and the segments they came in."""
         stored, members = self._stored_ticks(hour_ms, wanted)
         waiting = self.waiting(hour_ms, members)
         members.update(waiting.members(lambda segment: segment.has_samples))
@@ -153,7 +155,7 @@ class Reader:
     def steps(
         self, hour_ms: int, columns: Collection[str] | None = None
     ) -> tuple[pa.Table, Members]:
-        """Raises TooLargeError.
+        """Return the steps of an hour, and the segments they came in. Raises TooLargeError.
 
         Args:
             columns: those of interest; others may be missing. None: all.
@@ -175,7 +177,7 @@ class Reader:
         return tables.merged([*stored, *parts], tables.EVENT_SCHEMA), members
 
     def step_tier(self, hour_ms: int) -> pa.Table | None:
-        """The hour's tier of steps; None if it has none, or if steps wait beside it."""
+        """Return the hour's tier of steps; None if it has none, or if steps wait beside it."""
         for ref in self._refs(hour_ms, "steps", STEP_TIER_SECONDS):
             decoded = self._read(ref.key, chunks.decode_table)
             if decoded and not self.waiting(hour_ms, decoded[1]):
@@ -186,7 +188,7 @@ class Reader:
         return self._tier(hour_ms, tier_seconds, ())[1]
 
     def waiting(self, hour_ms: int, members: Members) -> Waiting:
-        """The hour's tails and parts of hot segments that aren't among these members."""
+        """Return the hour's tails and parts of hot segments that aren't among these members."""
         self._forget_before(hour_ms)
         read = (self._tail(ref) for ref in self._refs(hour_ms, "tail", 0))
         tails = [tail for tail in read if tail and tail.members.missing_from(members)]
@@ -220,7 +222,7 @@ class Reader:
         return {name for ref in refs if (tail := self._tail(ref)) for name in tail.series()}
 
     def chart_rows(self, ref: ChunkRef, wanted: Wanted) -> dict[str, Rows]:
-        """The rows of a chunk of many hours."""
+        """Return the rows of a chunk of many hours."""
         decoded = self._read(ref.key, lambda body: chunks.decode_tier(body, wanted, False))
         return decoded[0] if decoded else {}
 
@@ -235,7 +237,9 @@ class Reader:
         tier: dict[str, Rows] | None,
         tier_members: Members,
     ) -> Iterator[tuple[str, Rows]]:
-        """Rows of the raw samples; where those of a tier are no longer kept, its rows stay."""
+        """Yield rows of the raw samples; where those of a tier are no longer kept, its rows
+        stay.
+        """
         stored, raw_members = self._stored_ticks(hour_ms, wanted)
         if tier is None or not tier_members.missing_from(raw_members):
             hot = self.waiting(hour_ms, raw_members).ticks(wanted)

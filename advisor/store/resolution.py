@@ -16,30 +16,30 @@ FINEST_MS = 1000 * RESOLUTIONS_SECONDS[0]
 MOST_TICKS = 36_000
 """The most ticks of a series: two a second for 5 h."""
 FINEST_TICK_SECONDS = 0.5
-"""As agents sample."""
+"""The time between two ticks as agents sample."""
 COARSER_BY = 2.0
 """A step from a grid on which a run doesn't fit into memory to the next one."""
 _HOUR_SECONDS = 3600.0
 
 
 def resolution_seconds(sampled_ms: int, length_seconds: float) -> float:
-    """A second at the finest; hours for a run of months.
+    """Return the resolution: a second at the finest, hours for a run of months.
 
     Args:
-        length_seconds: of the time of which something is stored.
+        length_seconds: the time of which something is stored.
     """
     return _at_least(max(sampled_ms / 1000, length_seconds / MOST_CELLS))
 
 
 def tick_seconds(resolution: float, length_seconds: float, most: float = MOST_TICKS) -> float:
-    """The time between two ticks: never more than a cell."""
+    """Return the time between two ticks: never more than a cell."""
     wanted = length_seconds / most
     fits = FINEST_TICK_SECONDS if wanted <= FINEST_TICK_SECONDS else _at_least(wanted)
     return min(resolution, fits)
 
 
 def coarser(resolution: float, times: float) -> float:
-    """The next resolution that is at least so many times as coarse."""
+    """Return the next resolution that is at least so many times as coarse."""
     return _at_least(resolution * times)
 
 

@@ -46,13 +46,14 @@ class Rows:
         return Rows(*(getattr(self, name)[chosen] for name in FIELDS))
 
     def known(self) -> Rows:
-        """The rows of which a value is known."""
+        """Return the rows of which a value is known."""
         known = self.count > 0
         return self if known.all() else self.pick(known)
 
     def within(self, start_ms: int, end_ms: int) -> Rows:
-        """Rows that overlap [start_ms, end_ms], with their middle moved to its edge if it is
-        outside."""
+        """Return the rows that overlap [start_ms, end_ms], with their middle moved to its edge if
+        it is outside.
+        """
         if len(self) and self.at_ms[0] >= start_ms and self.at_ms[-1] < end_ms:
             return self
         half_ms = self.width_ms // 2
@@ -67,7 +68,7 @@ _FLOATS = ("low", "mean", "high", "last")
 
 @cache
 def no_rows() -> Rows:
-    """Nobody can change them."""
+    """Return no rows, which nobody can change."""
     kinds = {"histogram": "object"} | dict.fromkeys(_FLOATS, "float64")
     return Rows(*(np.zeros(0, dtype=kinds.get(name, "int64")) for name in FIELDS))
 
@@ -77,7 +78,7 @@ def no_histograms(size: int) -> np.ndarray:
 
 
 def joined(parts: Iterable[Rows]) -> Rows:
-    """Many rows in time order."""
+    """Join many rows in time order."""
     having = [part for part in parts if len(part)]
     if len(having) < 2:
         return having[0] if having else no_rows()
@@ -88,7 +89,7 @@ def joined(parts: Iterable[Rows]) -> Rows:
 
 
 def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, Rows]:
-    """The rows summarised by cells of equal width: the cells' numbers and one row for each.
+    """Return the rows summarised by cells of equal width: the cells' numbers and one row for each.
 
     A row counts in the cell of its `at_ms`. Empty cells don't appear. Histograms are left out.
     """
@@ -112,7 +113,7 @@ def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, R
 
 
 def cells_of(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the cells that have rows, and the index of the first row of each."""
+    """Return the numbers of the cells that have rows, and the index of the first row of each."""
     cell = np.floor((rows.at_ms - origin_ms) / width_ms).astype("int64")
     is_first = np.ones(len(cell), dtype=bool)
     np.not_equal(cell[1:], cell[:-1], out=is_first[1:])
@@ -125,7 +126,7 @@ def cell_weights(rows: Rows, first: np.ndarray) -> np.ndarray:
 
 
 def cell_means(rows: Rows, first: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The weighted mean of each cell; NaN without weight.
+    """Return the weighted mean of each cell; NaN without weight.
 
     Args:
         weight: `cell_weights`.
@@ -135,11 +136,13 @@ def cell_means(rows: Rows, first: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def cell_lasts(rows: Rows, first: np.ndarray) -> np.ndarray:
+    if not len(first):
+        return rows.last[:0]
     return np.asarray(rows.last[np.append(first[1:], len(rows)) - 1])
 
 
 def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Whether there is no gap between row `left` and row `right`, for arrays of indices."""
+    """Return whether there is no gap between row `left` and row `right`, for arrays of indices."""
     distance = rows.at_ms[right] - rows.at_ms[left]
     hole = distance - (rows.width_ms[left] + rows.width_ms[right]) / 2
     cadence = np.maximum(rows.cadence_ms[left], rows.cadence_ms[right])
@@ -147,7 +150,7 @@ def no_gap(rows: Rows, left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def nearest(rows: Rows, moments_ms: np.ndarray) -> np.ndarray:
-    """For each moment the index of the row that covers it; -1 if nothing is known.
+    """Return for each moment the index of the row that covers it; -1 if nothing is known.
 
     A row covers the time it summarises, half its cadence around that, and up to halfway to its
     neighbour if there is no gap between the two.
@@ -168,6 +171,8 @@ def nearest(rows: Rows, moments_ms: np.ndarray) -> np.ndarray:
 
 
 def neighbours(rows: Rows, moments_ms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each moment the index of the row at or before it, and of the one after; clipped."""
+    """Return for each moment the index of the row at or before it, and of the one after;
+    clipped.
+    """
     after = np.searchsorted(rows.at_ms, moments_ms, side="right")
     return np.maximum(after - 1, 0), np.minimum(after, len(rows) - 1)

@@ -97,7 +97,7 @@ class S3Store:
                     yield StoredObject(key, entry["Size"], entry["LastModified"])
 
     def tidy(self, before: datetime) -> None:
-        """A bucket has neither partial writes nor folders."""
+        """Do nothing: a bucket has neither partial writes nor folders."""
 
     def _name(self, key: str) -> str:
         return self.prefix + checked(key)
@@ -105,7 +105,7 @@ class S3Store:
 
 @contextmanager
 def _answers(key: str) -> Iterator[None]:
-    """Raises `ObjectMissingError` and `StoreAwayError` for what boto3 raises."""
+    """Turn boto3's exceptions into `ObjectMissingError` and `StoreAwayError`."""
     try:
         yield
     except ParamValidationError:

@@ -12,7 +12,7 @@ _fast = msgspec.json.Decoder()
 
 
 def decoded(body: bytes, limits: Limits = LIMITS) -> Segment:
-    """As `trimtab.wire.decode_segment`, in less than two thirds of the time.
+    """Decode like `trimtab.wire.decode_segment`, in less than two thirds of the time.
 
     Raises:
         trimtab.wire.WireError: the body is not a segment.
@@ -21,8 +21,8 @@ def decoded(body: bytes, limits: Limits = LIMITS) -> Segment:
 
 
 def parsed(text: str) -> Any:
-    """As `json.loads`, which also takes NaN, numbers beyond a float's range and lone surrogates,
-    and says what is wrong with a text.
+    """Parse like `json.loads`, which also takes NaN, numbers beyond a float's range and lone
+    surrogates, and says what is wrong with a text.
 
     Raises:
         ValueError: it isn't JSON.

@@ -22,7 +22,7 @@ from advisor.store.ticks import Session, Ticks, column, in_order, merged
 from advisor.store.wanted import Wanted, columns_among
 
 MANY_STEPS = 2_000
-"""Of one segment: agents send at most 500 of each rank."""
+"""The steps of a segment above which they are a table: agents send at most 500 of each rank."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class TimedBlock:
 
 @dataclass(frozen=True)
 class HotSegment:
-    """What one segment says; steps and events as rows of the schemas in `tables`.
+    """The content of one segment; steps and events as rows of the schemas in `tables`.
 
     Where memory counts, samples are in `ticks` instead of `blocks`, and steps in `step_tables`
     instead of `steps`: a quarter of the size.
@@ -60,7 +60,8 @@ class HotSegment:
 
 
 def read_segment(ref: SegmentRef, body: bytes, is_compact: bool = False) -> HotSegment:
-    """
+    """Decode a segment.
+
     Args:
         is_compact: for many samples. For many small segments it takes longer.
 
@@ -86,7 +87,7 @@ def read_segment(ref: SegmentRef, body: bytes, is_compact: bool = False) -> HotS
 
 
 def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegment:
-    """The part that belongs to one of the segment's hours.
+    """Return the part that belongs to one of the segment's hours.
 
     Samples outside of all hours (an agent sent a wrong duration) belong to the nearest hour, so
     that compacting the segment's hours keeps all of them.
@@ -115,8 +116,9 @@ def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegmen
 
 
 def ticks_of(segments: Iterable[HotSegment], wanted: Wanted = None) -> list[Ticks]:
-    """The samples of the wanted series of many segments; blocks of one shape are joined before they
-    are converted."""
+    """Return the samples of the wanted series of many segments; blocks of one shape are joined
+    before they are converted.
+    """
     groups: dict[Any, list[TimedBlock]] = defaultdict(list)
     ready: list[Ticks] = []
     for segment in segments:
@@ -132,7 +134,9 @@ def ticks_of(segments: Iterable[HotSegment], wanted: Wanted = None) -> list[Tick
 
 
 def _columns_of(block: TimedBlock, wanted: Wanted) -> tuple[str, ...]:
-    """Of the wanted series. One without a known value isn't there, as in a chunk."""
+    """Return the columns of the wanted series. One without a known value isn't there, as in a
+    chunk.
+    """
     if wanted is None:
         return tuple(block.columns)
     known = (n for n, values in block.columns.items() if any(v is not None for v in values))
@@ -155,7 +159,8 @@ def _timed(block: Block, segment: Segment, start_ms: int) -> TimedBlock:
 
 
 def _cadence_ms(block: Block, segment: Segment) -> int:
-    """The intended time between two ticks of a block, as a multiple of the segment's resolution.
+    """Return the intended time between two ticks of a block, as a multiple of the segment's
+    resolution.
 
     A thinned block is one tick that summarises its segment; so is a slow series' only tick.
     """

@@ -45,7 +45,7 @@ class SeriesView:
 
 
 def list_series(store: ObjectStore, nodes: Sequence[NodeHistory]) -> dict[str, list[str]]:
-    """The series names of each node, from its chunks' headers and its hot segments."""
+    """Return the series names of each node, from its chunks' headers and its hot segments."""
     return {node.key: _names(Reader(store, node), node) for node in nodes}
 
 
@@ -59,7 +59,7 @@ def read_series(
     *,
     is_aligned: bool = False,
 ) -> list[SeriesView]:
-    """The requested series of every node that has them, between `start` and `end`.
+    """Return the requested series of every node that has them, between `start` and `end`.
 
     Reads the coarsest tier that fills the buckets, from chunks of many hours where there are some:
     so the cost depends on `buckets` and not on the length of the run. An hour with uncompacted
@@ -78,14 +78,14 @@ def read_series(
 def views_of(
     reader: Reader, node: NodeHistory, names: Collection[str], start: datetime, buckets: Buckets
 ) -> list[SeriesView]:
-    """The requested series that the node has."""
+    """Return the requested series that the node has."""
     rows = rows_of(reader, node, set(names), buckets) if names else {}
     drawn = [_view(node.key, n, rows[n], buckets, start) for n in names if n in rows]
     return [replace(view, unreadable=tuple(reader.unreadable)) for view in drawn]
 
 
 def shown_name(series: str) -> tuple[str, str]:
-    """The displayed name and unit of a series.
+    """Return the displayed name and unit of a series.
 
     A counter is drawn as its rate: `disk.read_bytes_total` as `disk.read_bytes` in `bytes/s`.
     """
@@ -115,7 +115,7 @@ def _names(reader: Reader, node: NodeHistory) -> list[str]:
 def rows_of(
     reader: Reader, node: NodeHistory, names: set[str] | None, buckets: Buckets
 ) -> dict[str, Rows]:
-    """What the buckets hold of each series (None: all), in time order."""
+    """Return what the buckets hold of each series (None: all), in time order."""
     low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
     chosen = plan(node, "chart_samples", reader.hours(low, high), buckets)
     parts: dict[str, list[Rows]] = {}

@@ -1,4 +1,4 @@
-"""How the values of series are distributed over a time: percentiles, and counts for a histogram."""
+"""The distribution of series' values over a time: percentiles, and counts for a histogram."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from advisor.store.rows import Rows
 MOST_POINTS = 100_000
 """Values of one series that are held: more are put together."""
 MERGED_BITS = 11
-"""Of the 23 of a float's fraction, those that are lost when values are put together: what remains
-tells two values apart that differ by a four thousandth."""
+"""The bits, of the 23 of a float's fraction, that are lost when values are put together: what
+remains tells two values apart that differ by a four thousandth."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ class SeriesSpread:
     is_exact: bool
 
     def percentiles(self, percents: Collection[float]) -> list[float]:
-        """Of single samples NumPy's, between the two nearest ones."""
+        """Return the percentiles. Those of single samples are NumPy's, between the two nearest
+        ones.
+        """
         wanted = np.array(list(percents), dtype=np.float64)
         if self.is_exact:
             return [float(v) for v in np.percentile(self.values.astype(np.float64), wanted)]
@@ -53,12 +55,14 @@ class SeriesSpread:
         return [float(value) for value in np.clip(found, self.least, self.most)]
 
     def counts(self, edges: np.ndarray) -> np.ndarray:
-        """Samples by bin; what lies outside counts in the outermost ones."""
+        """Return the samples by bin; what lies outside counts in the outermost ones."""
         inside = np.clip(self.values, edges[0], edges[-1])
         return np.histogram(inside, edges, weights=self.weights)[0]
 
     def scaled(self, factor: float) -> SeriesSpread:
-        """Of values that are `factor` times as large, for example percent of a size."""
+        """Return the spread of values that are `factor` times as large, for example percent of a
+        size.
+        """
         ends = self.least * factor, self.most * factor
         return SeriesSpread(
             self.values * factor, self.weights, *ends, self.amount * factor, self.is_exact
@@ -72,7 +76,7 @@ def spreads_of_series(
     end: datetime,
     most_cells: int | None = None,
 ) -> dict[str, SeriesSpread]:
-    """Of each series that has values between two times.
+    """Return the spread of each series that has values between two times.
 
     Single samples are read of some hours, coarser tiers of longer times. What is held grows with
     the number of series and not with the length of the time.
@@ -137,7 +141,7 @@ class _Points:
         )
 
     def _merge(self) -> None:
-        """Values that hardly differ become one."""
+        """Merge values that hardly differ."""
         half = 1 << (MERGED_BITS - 1)
         bits = np.concatenate(self._values).view(np.int32)
         rounded = (bits + half) >> MERGED_BITS << MERGED_BITS
@@ -148,7 +152,9 @@ class _Points:
 
 
 def _weighted(name: str, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Values, and how many samples each stands for, also where that is no whole number."""
+    """Return the values, and how many samples each stands for, also where that is no whole
+    number.
+    """
     if not (rows.histogram != b"").any():
         return rows.mean, np.maximum(rows.count, 1)
     many = replace(rows, count=np.maximum(rows.count, 1) * PARTS)

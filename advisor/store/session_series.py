@@ -23,7 +23,7 @@ class _SessionSeries:
 
 
 def series_rows(ticks: Iterable[Ticks], series: str) -> Rows:
-    """One series from many ticks. If sessions overlap, the one that began first counts.
+    """Return one series from many ticks. If sessions overlap, the one that began first counts.
 
     Otherwise two agents on one machine, or clocks that disagree at a restart, would count the same
     moment twice and mix up their counters.
@@ -47,7 +47,9 @@ def series_names(ticks: Iterable[Ticks]) -> set[str]:
 
 
 def _by_session(ticks: Iterable[Ticks], series: str) -> list[_SessionSeries]:
-    """In the order of the sessions' starts; each in time order and without duplicates."""
+    """Return the sessions in the order of their starts; each in time order and without
+    duplicates.
+    """
     by_session: dict[Session, list[_SessionSeries]] = {}
     for each in ticks:
         for recorded in _parts(each, series):
@@ -101,7 +103,7 @@ def _single(ticks: Ticks, series: str) -> _SessionSeries:
 
 @lru_cache(maxsize=4)
 def _constants(size: int, cadence_ms: int) -> tuple[np.ndarray, ...]:
-    """What single samples have in common, shared by a machine's hundred series."""
+    """Return what single samples have in common, shared by a machine's hundred series."""
     zeros, ones = np.zeros(size, dtype="int64"), np.ones(size, dtype="int64")
     every = zeros, ones, cadence_ms * ones, np.full(size, np.nan), no_histograms(size)
     for each in every:
@@ -110,7 +112,7 @@ def _constants(size: int, cadence_ms: int) -> tuple[np.ndarray, ...]:
 
 
 def _thinned(ticks: Ticks, series: str) -> _SessionSeries:
-    """The agent's own summaries: one tick, at the last of the ticks that it summarises.
+    """Return the agent's own summaries: one tick, at the last of the ticks that it summarises.
 
     A gauge's summary covers the time before it. A counter's maximum is its value at that tick.
     """
@@ -140,7 +142,7 @@ def _thinned(ticks: Ticks, series: str) -> _SessionSeries:
 
 
 def _companion(ticks: Ticks, name: str, known: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """The column beside a thinned mean; if missing, the mean itself, or 1 for a count."""
+    """Return the column beside a thinned mean; if missing, the mean itself, or 1 for a count."""
     fallback = np.ones_like(means) if name.endswith(":count") else means
     if name not in ticks.columns:
         return np.asarray(fallback[known])
@@ -149,10 +151,10 @@ def _companion(ticks: Ticks, name: str, known: np.ndarray, means: np.ndarray) ->
 
 
 def _with_rates(recorded: _SessionSeries) -> Rows:
-    """A counter's increase per second since the previous tick.
+    """Return a counter's increase per second since the previous tick.
 
-    Unknown at a session's first tick, across a gap, and after a reset, when the increase could be
-    anything from the new value up.
+    It is unknown at a session's first tick, across a gap, and after a reset, when the increase
+    could be anything from the new value up.
     """
     rows, size = recorded.rows, len(recorded.value)
     places = np.arange(size)

@@ -23,7 +23,7 @@ SINGLE_COLUMNS = ("start_us", "rank", "phase", "count", "duration_us", "data_wai
 _COLUMNS = {STEP: ("duration", "count"), DATA_WAIT: ("data_wait", "wait_count")}
 _US = 1e6
 SUMMED_SECONDS = 1.0
-"""Of so much time each agents send sums, where steps are too many to send singly."""
+"""The time of which agents send sums, where steps are too many to send singly."""
 
 
 def read_steps(
@@ -36,7 +36,7 @@ def read_steps(
     *,
     is_aligned: bool = False,
 ) -> list[SeriesView]:
-    """The training steps that began between `start` and `end`; all ranks of a node together.
+    """Return the training steps that began between `start` and `end`; all ranks of a node together.
 
     Wide buckets read tiers of steps, as those of samples do.
 
@@ -58,7 +58,7 @@ def step_views_of(
     times: tuple[datetime, datetime],
     buckets: Buckets,
 ) -> list[SeriesView]:
-    """The requested series of the node's training steps between two times."""
+    """Return the requested series of the node's training steps between two times."""
     if not any(name in NAMES for name in names):
         return []
     cells = cells_between(reader, node, buckets, DRAWN)
@@ -73,7 +73,7 @@ def views_of_cells(
     buckets: Buckets,
     unreadable: tuple[str, ...] = (),
 ) -> list[SeriesView]:
-    """As `step_views_of`, of cells that were read before."""
+    """Return the series of `step_views_of` from cells that were read before."""
     wanted = [name for name in NAMES if name in names]
     cells = _training(cells)
     if not len(cells):
@@ -90,7 +90,7 @@ def views_of_cells(
 def cells_between(
     reader: Reader, node: NodeHistory, buckets: Buckets, columns: Sequence[str]
 ) -> pa.Table:
-    """The steps of all phases in the buckets, as a tier that is no coarser than theirs."""
+    """Return the steps of all phases in the buckets, as a tier that is no coarser than theirs."""
     low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
     chosen = plan(node, "chart_steps", reader.hours(low, high), buckets)
     parts = [pa.schema([TIER_SCHEMA.field(name) for name in columns]).empty_table()]
@@ -110,8 +110,9 @@ def cells_between(
 
 
 def single_steps_between(reader: Reader, node: NodeHistory, buckets: Buckets) -> pa.Table | None:
-    """The steps that began in the buckets, as `SINGLE_COLUMNS`; None if some are known as sums only
-    or the history has chunks of many hours instead."""
+    """Return the steps that began in the buckets, as `SINGLE_COLUMNS`; None if some are known as
+    sums only or the history has chunks of many hours instead.
+    """
     low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
     chosen = plan(node, "chart_steps", reader.hours(low, high), buckets)
     if chosen.chunks or not chosen.hours:
@@ -126,11 +127,11 @@ def single_steps_between(reader: Reader, node: NodeHistory, buckets: Buckets) ->
 
 
 def last_steps(reader: Reader, times: tuple[datetime, datetime], most: int = 30) -> pa.Table:
-    """The last training steps of the lowest rank that is known singly, as `SINGLE_COLUMNS`, in
-    order; of the last hour that has any.
+    """Return the last training steps of the lowest rank that is known singly, as `SINGLE_COLUMNS`,
+    in order; of the last hour that has any.
 
     Args:
-        reader: of the hours' own chunks.
+        reader: reads the hours' own chunks.
     """
     for hour in reversed(reader.hours(*times)):
         steps = reader.steps(hour, SINGLE_COLUMNS)[0].select(SINGLE_COLUMNS)

@@ -1,4 +1,6 @@
-"""How long training steps took, by rank and phase: of single steps, or the histograms of tiers."""
+"""The durations of training steps, by rank and phase: of single steps, or the histograms of
+tiers.
+"""
 
 from __future__ import annotations
 
@@ -52,14 +54,15 @@ class StepSpread:
     """Rising durations that stand for the steps; `weights`: for how many each."""
     weights: np.ndarray
     waits: np.ndarray
-    """Of single steps their wait for data, else the means of cells, in seconds; `wait_weights`: of
-    how many steps each."""
+    """The wait of single steps for data, else the means of cells, in seconds; `wait_weights` says
+    of how many steps each."""
     wait_weights: np.ndarray
     is_exact: bool = False
     """Every step is known, and percentiles lie between two of them, as NumPy has it."""
 
     def percentile_seconds(self, percent: float) -> float:
-        """
+        """Return the seconds at a percentile.
+
         Args:
             percent: 0..100.
         """
@@ -73,7 +76,7 @@ class StepSpread:
 
 
 def spreads_of(node_key: str, cells: pa.Table) -> Iterator[StepSpread]:
-    """One of each phase and rank.
+    """Yield one spread of each phase and rank.
 
     Args:
         cells: rows of a tier with `COLUMNS`.
@@ -91,7 +94,7 @@ def spreads_of(node_key: str, cells: pa.Table) -> Iterator[StepSpread]:
 
 
 def spreads_of_single(node_key: str, steps: pa.Table) -> Iterator[StepSpread]:
-    """As `spreads_of`, exactly.
+    """Yield the spreads of `spreads_of`, exactly.
 
     Args:
         steps: single ones, with `rank`, `phase`, `duration_us` and `data_wait_us`.
@@ -123,8 +126,9 @@ def spreads_of_single(node_key: str, steps: pa.Table) -> Iterator[StepSpread]:
 
 
 def _points(cells: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, durations and weights: the histogram's bins, each no wider than its cell's shortest to
-    longest step, as `PARTS` values apart. So a single step is itself."""
+    """Return rows, durations and weights: the histogram's bins, each no wider than its cell's
+    shortest to longest step, as `PARTS` values apart. So a single step is itself.
+    """
     rows, bins, counts = histogram_entries(cells)
     least, most = (cells[f"duration_{end}_us"].to_numpy()[rows] for end in ("min", "max"))
     low = np.minimum(np.maximum(2.0 ** (bins / BINS_PER_OCTAVE), least), most)
@@ -162,7 +166,7 @@ def _spread(
 
 
 def phase_lengths(cells: pa.Table, buckets: Buckets) -> dict[str, np.ndarray]:
-    """The steps' time of each phase in each bucket, in seconds, over all ranks."""
+    """Return the steps' time of each phase in each bucket, in seconds, over all ranks."""
     grid, place = buckets.grid, _places(cells, buckets)
     seconds = cells["duration_us"].to_numpy() / _US
     phases = cells["phase"].to_numpy(zero_copy_only=False)
@@ -173,7 +177,9 @@ def phase_lengths(cells: pa.Table, buckets: Buckets) -> dict[str, np.ndarray]:
 
 
 def trained_steps(cells: pa.Table, buckets: Buckets) -> np.ndarray:
-    """The training steps in each bucket, of the lowest rank: each rank takes part in every step."""
+    """Return the training steps in each bucket, of the lowest rank: each rank takes part in every
+    step.
+    """
     is_train = cells["phase"].to_numpy(zero_copy_only=False) == "train"
     ranks = cells["rank"].to_numpy()
     own = is_train & (ranks == (ranks[is_train].min() if is_train.any() else -1))

@@ -30,7 +30,7 @@ TIER_SCHEMA = pa.schema(
     }
 )
 DRAWN = [name for name in TIER_SCHEMA.names if name not in ("samples", "histogram")]
-"""What charts need."""
+"""The columns that charts need."""
 STEP_COLUMNS = (
     "start_us",
     "rank",
@@ -41,14 +41,14 @@ STEP_COLUMNS = (
     "duration_min_us",
     "duration_max_us",
 )
-"""Of raw steps, the columns that `cells_of` needs without samples and histograms."""
+"""The columns of raw steps that `cells_of` needs without samples and histograms."""
 BINS_PER_OCTAVE = 4
 _NO_TIME = np.iinfo(np.int64).max
 
 
 def cells_of(steps: pa.Table, tier_seconds: int) -> pa.Table:
-    """Raw steps (`tables.STEP_SCHEMA`) as a tier; without samples and histograms if `steps` has no
-    such columns.
+    """Return raw steps (`tables.STEP_SCHEMA`) as a tier; without samples and histograms if `steps`
+    has no such columns.
 
     Of summarised steps the shortest and longest are known, but only the mean of their data wait.
     """
@@ -56,7 +56,7 @@ def cells_of(steps: pa.Table, tier_seconds: int) -> pa.Table:
 
 
 def coarser(cells: pa.Table, tier_seconds: int) -> pa.Table:
-    """A tier of wider cells, rows in order of cell, rank and phase."""
+    """Return a tier of wider cells, rows in order of cell, rank and phase."""
     width_ms = tier_seconds * 1000
     if not len(cells):
         return cells
@@ -101,7 +101,7 @@ _JOINS: dict[str, np.ufunc] = {
 def _joined(
     column: pa.ChunkedArray, order: np.ndarray, first: np.ndarray, join: np.ufunc
 ) -> pa.Array:
-    """Null where all are."""
+    """Join the values of each cell; null where all are."""
     values, known = from_arrow(column.combine_chunks())
     nothing = _NO_TIME if join is np.minimum else 0
     filled = np.where(known, values, nothing)[order]
@@ -110,7 +110,9 @@ def _joined(
 
 
 def single_cells(steps: pa.Table) -> pa.Table:
-    """Each row of raw steps as a row of a tier whose cell is the millisecond of its start."""
+    """Return each row of raw steps as a row of a tier whose cell is the millisecond of its
+    start.
+    """
     count = steps["count"].to_numpy()
     total = steps["duration_us"].to_numpy()
     wait, waited = from_arrow(steps["data_wait_us"].combine_chunks())
@@ -147,12 +149,12 @@ def _known_or(column: pa.ChunkedArray, other: np.ndarray) -> np.ndarray:
 
 
 def histogram_entries(cells: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The row, bin and count of each entry of the histograms of a tier."""
+    """Return the row, bin and count of each entry of the histograms of a tier."""
     return _entries(cells["histogram"].combine_chunks())
 
 
 def _all_histograms(steps: pa.Table, mean_us: np.ndarray) -> pa.Array:
-    """Those that summaries have; a single step's has one bin."""
+    """Return the histograms that summaries have; a single step's has one bin."""
     bins = np.floor(BINS_PER_OCTAVE * np.log2(np.maximum(mean_us, 1))).astype(np.int32)
     sent = steps["histogram"].combine_chunks()
     own, keys, counts = _entries(sent)
@@ -174,7 +176,7 @@ def _histograms(column: pa.ChunkedArray, group: np.ndarray, size: int) -> pa.Arr
 
 
 def _entries(column: pa.MapArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The row, bin and count of each entry."""
+    """Return the row, bin and count of each entry."""
     offsets = column.offsets.to_numpy()
     part = slice(offsets[0], offsets[-1])
     rows = np.repeat(np.arange(len(column)), np.diff(offsets))
@@ -182,7 +184,7 @@ def _entries(column: pa.MapArray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _packed(rows: np.ndarray, bins: np.ndarray, counts: np.ndarray, size: int) -> pa.Array:
-    """The histograms of rows [0, size); equal bins of one row are added up."""
+    """Return the histograms of rows [0, size); equal bins of one row are added up."""
     order = np.lexsort((bins, rows))
     rows, bins, counts = rows[order], bins[order], counts[order]
     is_new = np.diff(rows, prepend=-1) != 0

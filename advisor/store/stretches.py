@@ -15,14 +15,15 @@ from advisor.store.grid import Grid
 from advisor.store.index import HOUR_MS, NodeHistory, to_ms
 
 SLACK_MS = 600_000
-"""Kept around each stored hour: a sample may lie a little outside of what its segment claims."""
+"""The time kept around each stored hour: a sample may lie a little outside of what its segment
+claims."""
 Span = tuple[int, int]
 
 
 def grid(
     nodes: Sequence[NodeHistory], start: datetime, end: datetime, resolution_seconds: float
 ) -> Grid:
-    """The cells of [start, end) in which a node may have something."""
+    """Return the cells of [start, end) in which a node may have something."""
     width_ms = resolution_seconds * 1000
     count = max(int(np.ceil(round((end - start).total_seconds() / resolution_seconds, 9))), 1)
     parts = [np.zeros(0, dtype=np.int64)]
@@ -35,14 +36,14 @@ def grid(
 
 
 def stored_seconds(nodes: Sequence[NodeHistory], start: datetime, end: datetime) -> float:
-    """How much of [start, end] the stretches cover."""
+    """Return how much of [start, end] the stretches cover."""
     low, high = to_ms(start), to_ms(end)
     spans = _stored(nodes, start, end)
     return sum(max(min(e, high) - max(s, low), 0) for s, e in spans) / 1000
 
 
 def _stored(nodes: Sequence[NodeHistory], start: datetime, end: datetime) -> list[Span]:
-    """Unix milliseconds of the stretches that reach into [start, end], in order."""
+    """Return the stretches that reach into [start, end], in order, in Unix milliseconds."""
     hours = sorted({hour for node in nodes for hour in _hours(node)})
     low, high = to_ms(start), to_ms(end)
     found: list[Span] = []

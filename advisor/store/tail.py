@@ -24,7 +24,7 @@ from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, Hardware, NodeFrame
 from rules.ticks import has_ticks
 
 MOST_BYTES = 16 * 2**20
-"""Of one tail; usual ones take 0.1 to 0.5 MiB."""
+"""The most bytes of one tail; usual ones take 0.1 to 0.5 MiB."""
 _NEVER, _OFFSETS = 0, 60_000
 """A cell without a sample, and the parts of a cell by which its samples are told apart."""
 _NOT_WATCHED = "metric"
@@ -36,7 +36,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class _Part:
-    """What one segment brought beside its samples."""
+    """The things that one segment brought beside its samples."""
 
     end_ms: int
     steps: np.ndarray
@@ -66,7 +66,7 @@ class Tail:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory."""
+        """Return about what it takes in memory."""
         parts = sum(part.size_bytes for part in self._parts.values())
         return self._values.nbytes + self._offsets.nbytes + parts
 
@@ -74,7 +74,7 @@ class Tail:
         return key in self._parts
 
     def has_others(self, keys: Iterable[Key]) -> bool:
-        """Whether it holds a segment that isn't among these."""
+        """Return whether it holds a segment that isn't among these."""
         return not self._parts.keys() <= set(keys)
 
     def move_to(self, start_ms: int) -> None:
@@ -122,7 +122,9 @@ class Tail:
     def node_frame(
         self, key: str, hardware: Hardware, intervals: Sequence[tuple[float, float]], end_ms: int
     ) -> NodeFrame:
-        """From the first cell to `end_ms`; `intervals` in seconds since the start of that cell."""
+        """Return the frame from the first cell to `end_ms`; `intervals` in seconds since the start
+        of that cell.
+        """
         count = min(max(-(-end_ms // self._cell_ms) - self._first, 0), self._values.shape[1])
         began = self._first * self._cell_ms / 1000
         return NodeFrame(
@@ -169,7 +171,7 @@ class Tail:
         self._offsets[where] = np.where(newer, offsets, self._offsets[where])
 
     def _places_of(self, names: Iterable[str], reach: int) -> np.ndarray:
-        """The rows of these series, which are added if they are new."""
+        """Return the rows of these series, which are added if they are new."""
         new = [name for name in names if name not in self._places]
         if new:
             self._places |= {name: len(self._places) + n for n, name in enumerate(new)}
@@ -184,7 +186,7 @@ class Tail:
         return np.array(places)
 
     def _summed(self, block: StepBlock, start_us: int) -> np.ndarray:
-        """The steps that begin in the same cell as one row, with their means."""
+        """Return the steps that begin in the same cell as one row, with their means."""
         starts = np.array(block.start_us, dtype=np.int64) + start_us
         measured = (block.duration_us, block.data_wait_us, block.samples)
         columns = np.array(measured, dtype=np.float64)
@@ -197,8 +199,9 @@ class Tail:
 
 
 def _watched(block: Block) -> dict[str, list[Number]]:
-    """The columns of the series that are kept. Of a summary a gauge's mean, and a counter's
-    maximum, which is its value at that moment."""
+    """Return the columns of the series that are kept. Of a summary it has a gauge's mean, and a
+    counter's maximum, which is its value at that moment.
+    """
     columns: dict[str, list[Number]] = {}
     for full, column in block.columns.items():
         name, _, part = full.partition(":")
@@ -208,7 +211,7 @@ def _watched(block: Block) -> dict[str, list[Number]]:
 
 
 def _last_known(column: list[Number], cells: np.ndarray, at: int) -> Number:
-    """The last known value at or before a place, of the same cell."""
+    """Return the last known value at or before a place, of the same cell."""
     place = at
     while column[place] is None and place > 0 and cells[place - 1] == cells[at]:
         place -= 1
@@ -216,7 +219,7 @@ def _last_known(column: list[Number], cells: np.ndarray, at: int) -> Number:
 
 
 def _reach(times_ms: np.ndarray, duration_ms: int, cell_ms: int) -> int:
-    """How many cells without a sample are no gap."""
+    """Return how many cells without a sample are no gap."""
     spacing = int(np.diff(times_ms).min()) if len(times_ms) > 1 else duration_ms
     return max(int(GAP_FACTOR * spacing) // cell_ms, 1)
 

@@ -23,7 +23,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 @dataclass(frozen=True)
 class Tail:
-    """What some segments of one hour said. Its parts are decoded when they are asked for."""
+    """The content of some segments of one hour. Its parts are decoded when they are asked for."""
 
     members: Members
     sample_count: int
@@ -32,7 +32,7 @@ class Tail:
     parts: dict[str, pa.Buffer] = field(repr=False)
 
     def ticks(self, wanted: Wanted) -> list[Ticks]:
-        """Of the wanted series."""
+        """Return the ticks of the wanted series."""
         if "samples" not in self.parts:
             return []
         with chunks.damage_refused():
@@ -63,7 +63,7 @@ class Tail:
 
 
 def encode_tail(ticks: list[Ticks], steps: pa.Table, events: pa.Table, members: Members) -> bytes:
-    """The bytes of a tail; `decode_tail` is the way back."""
+    """Return the bytes of a tail; `decode_tail` is the way back."""
     samples = chunks.table_of(ticks) if ticks else pa.table({})
     named = {"samples": samples, "steps": steps, "events": events}
     parts = {name: _written(table) for name, table in named.items() if len(table)}
@@ -75,7 +75,8 @@ def encode_tail(ticks: list[Ticks], steps: pa.Table, events: pa.Table, members: 
 
 
 def decode_tail(body: bytes) -> Tail:
-    """
+    """Return the tail in the bytes of `encode_tail`.
+
     Raises:
         ChunkError: the bytes are not a tail, or damaged.
     """

@@ -36,7 +36,7 @@ class Steps:
 
 
 def _summed(steps: pd.DataFrame, width_seconds: float) -> pd.DataFrame:
-    """The steps of one rank and phase that begin within the same `width_seconds` as one row.
+    """Return the steps of one rank and phase that begin within the same `width_seconds` as one row.
 
     A row is `count` steps with their mean duration and wait, and the sum of their samples. What was
     not measured stays apart from what was.
@@ -94,8 +94,9 @@ class Events:
 
 
 def _thinned(events: pd.DataFrame, width_seconds: float) -> pd.DataFrame:
-    """Of each metric and rank the least, the greatest and the last value of each
-    `width_seconds`; all other events."""
+    """Keep the least, the greatest and the last value of each metric and rank in each
+    `width_seconds`, and all other events.
+    """
     is_metric = (events["kind"] == "metric").to_numpy(dtype=bool)
     if not width_seconds or not is_metric.any():
         return events

@@ -43,13 +43,13 @@ class Ticks:
     columns: dict[str, Column]
 
     def pick(self, chosen: np.ndarray) -> Ticks:
-        """Those of which a boolean says so."""
+        """Return the ticks for which a boolean is true."""
         kept = {n: Column(c.values[chosen], c.known[chosen]) for n, c in self.columns.items()}
         return Ticks(self.session, self.cadence_ms, self.times_ms[chosen], kept)
 
 
 def column(values: Sequence[Number]) -> Column:
-    """Integers as int64; mixed numbers as float64, exact to 2^53."""
+    """Return integers as int64; mixed numbers as float64, exact to 2^53."""
     try:
         array = pa.array(values)
     except pa.ArrowInvalid:
@@ -58,7 +58,7 @@ def column(values: Sequence[Number]) -> Column:
 
 
 def from_arrow(array: pa.Array) -> Column:
-    """A column of int64, float64, or nothing but nulls."""
+    """Return a column of int64, float64, or nothing but nulls."""
     if pa.types.is_null(array.type):
         return Column(np.zeros(len(array), dtype="int64"), np.zeros(len(array), dtype=bool))
     if array.null_count:
@@ -70,7 +70,7 @@ def from_arrow(array: pa.Array) -> Column:
 def in_order(
     session: Session, cadence_ms: int, times: np.ndarray, columns: dict[str, Column]
 ) -> Ticks:
-    """Ticks in any order. Of two in the same millisecond the first is kept."""
+    """Sort ticks. Of two in the same millisecond the first is kept."""
     if len(times) < 2 or bool((np.diff(times) > 0).all()):
         return Ticks(session, cadence_ms, times, columns)
     rising, chosen = np.unique(times, return_index=True)
@@ -79,7 +79,9 @@ def in_order(
 
 
 def merged(parts: Iterable[Ticks]) -> list[Ticks]:
-    """One `Ticks` per session and cadence. A series sampled twice at one time counts once."""
+    """Merge the parts to one `Ticks` per session and cadence. A series sampled twice at one time
+    counts once.
+    """
     groups: dict[tuple[Session, int], list[Ticks]] = defaultdict(list)
     for part in parts:
         groups[part.session, part.cadence_ms].append(part)

@@ -1,4 +1,4 @@
-"""What changed a run's cost or amount of work beside its speed: told, and never a regression."""
+"""The changes of a run's cost or amount of work beside its speed: told, and never a regression."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Circumstances:
 
 
 def beside(before: Sequence[Circumstances], now: Circumstances) -> list[str]:
-    """One sentence for each circumstance that differs from the runs before."""
+    """Return one sentence for each circumstance that differs from the runs before."""
     if not before:
         return []
     return [*_price(before, now), *_share(before, now), *_fixed(before, now), *_data(before, now)]
@@ -64,7 +64,9 @@ def _fixed(before: Sequence[Circumstances], now: Circumstances) -> Iterator[str]
 
 
 def _data(before: Sequence[Circumstances], now: Circumstances) -> Iterator[str]:
-    """An epoch of more data takes longer: first the samples, else the steps."""
+    """Yield a sentence if an epoch has other data: first by the samples, else by the steps. An
+    epoch of more data takes longer.
+    """
     for unit in ("samples", "tokens", "steps"):
         own = _an_epoch(now, unit)
         usual = _usual(_an_epoch(each, unit) for each in before)

@@ -38,7 +38,7 @@ class Cause:
 
 
 def causes(before: Sequence[Measured], now: Measured) -> list[Cause]:
-    """What differs most in `now` from the median of the runs before it, by weight.
+    """Return what differs most in `now` from the median of the runs before it, by weight.
 
     Phases are weighted by their part of the change of time, figures by their change.
     """

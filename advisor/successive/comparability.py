@@ -1,4 +1,4 @@
-"""Which runs of a job are comparable: the same work, done in the same way.
+"""Decides which runs of a job are comparable: the same work, done in the same way.
 
 Each parameter has a role: part of the **work**, a **tuning** of how it is done, or **ignored**. The
 role follows from its name, else from the job's own history: what differs on every run says nothing
@@ -45,7 +45,8 @@ STRUCTURE_WORDS = frozenset(
      "channels", "filters", "units", "embed", "embedding", "vocab", "resolution", "image", "crop",
      "patch", "length", "seq", "sequence", "context", "backbone", "encoder", "decoder"]
 )  # fmt: skip
-"""These change what a sample costs, so that history never makes them ignored."""
+"""The words of parameters that change what a sample costs, so that history never makes them
+ignored."""
 LEARNT_FROM = 60
 """The newest runs of a job that tell which parameters differ on every run."""
 LEAST_RUNS, LEAST_ONCE = 3, 0.6
@@ -53,7 +54,7 @@ LEAST_RUNS, LEAST_ONCE = 3, 0.6
 once."""
 MARK = "#"
 _SECONDS = re.compile(r"(?<!\d)1[5-9]\d{8}(?:\d{3})?(?!\d)")
-"""Since 1970. In text only: a number may be so many tokens."""
+"""The seconds since 1970. In text only: a number may be so many tokens."""
 _VARYING = re.compile(
     r"""
     [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}        # a UUID
@@ -75,7 +76,7 @@ class Role:
 def roles(
     history: Sequence[Mapping[str, Any]], chosen: Mapping[str, str] | None = None
 ) -> dict[str, Role]:
-    """The role of each parameter of a job.
+    """Return the role of each parameter of a job.
 
     Args:
         history: the parameters of its newest runs, in any order.
@@ -88,14 +89,15 @@ def roles(
 def workload_key(
     workload: Mapping[str, Any], parameters: Mapping[str, Any], known: Mapping[str, Role]
 ) -> str:
-    """The key of runs that do the same work per sample: entry point, dataset, model, and the
-    parameters that are part of the work."""
+    """Return the key of runs that do the same work per sample: entry point, dataset, model, and the
+    parameters that are part of the work.
+    """
     own = {n: v for n, v in parameters.items() if _of(n, known) == WORK}
     return _digest({"workload": workload, "parameters": own})
 
 
 def configuration_key(configuration: Mapping[str, Any], known: Mapping[str, Role]) -> str:
-    """The key of runs that do the work in the same way: machines, purchase option, and the
+    """Return the key of runs that do the work in the same way: machines, purchase option, and the
     parameters that tune it.
 
     Args:
@@ -107,7 +109,7 @@ def configuration_key(configuration: Mapping[str, Any], known: Mapping[str, Role
 def differences(
     one: Mapping[str, Any], other: Mapping[str, Any], known: Mapping[str, Role]
 ) -> dict[str, tuple[Any, Any]]:
-    """Field -> its two values, of those that keep two runs from being compared.
+    """Return field -> its two values, of those that keep two runs from being compared.
 
     Args:
         one, other: workload, machines and parameters together.
@@ -122,7 +124,7 @@ def differences(
 
 
 def without_dates(value: Any) -> Any:
-    """The value without days, times and ids: those of equal work differ."""
+    """Return the value without days, times and ids: those of equal work differ."""
     if isinstance(value, Mapping):
         return {name: without_dates(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -157,14 +159,14 @@ def _by_name(name: str) -> Role:
 
 
 def _differs(name: str, history: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether nearly every run has a value of its own."""
+    """Return whether nearly every run has a value of its own."""
     values = [_plain(parameters[name]) for parameters in history if name in parameters]
     once = sum(count == 1 for count in Counter(values).values())
     return len(values) >= LEAST_RUNS and once >= LEAST_ONCE * len(values)
 
 
 def words(name: str) -> set[str]:
-    """`--num-workers` and `numWorkers` are `num` and `workers`."""
+    """Return the words of a name: `--num-workers` and `numWorkers` are `num` and `workers`."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return set(re.split(r"[^a-z0-9]+", apart)) - {""}
 

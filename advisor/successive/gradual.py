@@ -18,13 +18,13 @@ REACH = 3.5
 """Spreads of a difference. Large, because many cuts are tried after each run."""
 MONTH = timedelta(days=30)
 MONTH_RUNS = 6
-"""At most so many runs stand for now, and as many for the time a month ago."""
+"""The most runs that stand for now, and as many for the time a month ago."""
 
 
 def gradual_change(
     values: Sequence[float], times: Sequence[datetime], noise: Noise, gate: float
 ) -> int | None:
-    """The index of the first run of the new level; None: no change by at least `gate`.
+    """Return the index of the first run of the new level; None without a change by at least `gate`.
 
     Args:
         values: logarithms, in order, without outliers; `times` are those of the same runs.
@@ -35,8 +35,9 @@ def gradual_change(
 
 
 def _cuts(values: Sequence[float], noise: Noise, gate: float) -> list[tuple[float, int, float]]:
-    """(difference over its margin, index, difference) of each cut. Single runs far off are limited,
-    so that they are no change of either side."""
+    """Return (difference over its margin, index, difference) of each cut. Single runs far off are
+    limited, so that they are no change of either side.
+    """
     middle, reach = median(values), LIMIT * noise.spread + 2 * gate
     limited = [min(max(value, middle - reach), middle + reach) for value in values]
     sums, count = list(accumulate(limited, initial=0.0)), len(values)
@@ -51,7 +52,7 @@ def _cuts(values: Sequence[float], noise: Noise, gate: float) -> list[tuple[floa
 def _since_a_month(
     values: Sequence[float], times: Sequence[datetime], noise: Noise
 ) -> list[tuple[float, int, float]]:
-    """The newest runs against those of a month before."""
+    """Compare the newest runs with those of a month before."""
     old = sum(time <= times[-1] - MONTH for time in times)
     new = min(len(values) - old, MONTH_RUNS)
     if min(old, new) < LEAST_SIDE:

@@ -22,7 +22,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from advisor.successive import machines
+from advisor.successive import machines, periods
+from advisor.successive.early import early_change
 from advisor.successive.gradual import gradual_change
 from advisor.successive.judged_run import (
     BASELINE,
@@ -40,16 +41,18 @@ from advisor.successive.judged_run import (
     Observation,
     Regression,
 )
+from advisor.successive.modes import spread_of_two
 from advisor.successive.noise import Noise, Prior, location, pooled
 
 NOTHING = {"status": OK, "direction": SAME}
-"""Told of runs that differ from a single run before them, which is no level."""
+"""The verdict on runs that differ from a single run before them, which is no level."""
 LEAST_BEFORE = 3
 REACH = 2.65
 """Spreads of a difference. With the gate, at most one run in a hundred is suspected by chance,
 either side, as `bench.ladder` shows."""
 BACK_REACH = 1.75
-"""Of a run that may have left a worse level, because it is where the level before was."""
+"""The reach of a run that may have left a worse level: less is enough, because it is where the
+level before was."""
 GATE = math.log1p(0.05)
 """A smaller change isn't worth the time, however certain it is."""
 BACK_GATE = GATE / 2
@@ -66,7 +69,10 @@ USUAL_CONFIRMING, MOST_CONFIRMING = 2, 4
 LASTING_CORRELATION = 0.25
 """Runs as alike as this confirm each other by chance, so that it takes one more."""
 ALIKE_REACH = 2.2
-"""Of two suspected runs that confirm each other: two outliers are seldom as near."""
+"""The reach of two suspected runs that confirm each other: two outliers are seldom as near."""
+CERTAIN_REACH, YOUNG_REACH = 3.6, 3.3
+"""The reach of suspected runs together, by what the job's own runs tell of its noise. The prior
+weighs little here, so that a noisy job whose first runs were alike isn't taken for a calm one."""
 SIMILAR = 0.5
 """An earlier outlier of this part of the change makes it likely that this is one, too."""
 
@@ -78,8 +84,11 @@ class History:
     judged_runs: list[JudgedRun]
     noise: Noise
     machine_effects: list[machines.MachineEffect]
+    period_effects: list[machines.MachineEffect] = field(default_factory=list)
     level: tuple[int, ...] = ()
     """The runs that tell the present level."""
+    levels: tuple[tuple[int, ...], ...] = ()
+    """All runs of each level that was found, the earliest level first."""
 
 
 @dataclass
@@ -95,7 +104,7 @@ class _Level:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a run lies relative to some runs before; logarithms."""
+    """The place of a run relative to some runs before; logarithms."""
 
     baseline: tuple[int, ...]
     middle: float
@@ -104,18 +113,25 @@ class _Place:
 
     @property
     def direction(self) -> str:
-        """An improvement must be as large as a regression, as a ratio."""
+        """Return the direction. An improvement must be as large as a regression, as a ratio."""
         if self.change >= self.margin:
             return WORSE
         return BETTER if self.change <= -self.margin else SAME
 
 
 def judge_runs(observations: Iterable[Observation], prior: Prior | None = None) -> History:
-    """The verdict on each comparable run, in order."""
+    """Return the verdict on each comparable run, in order."""
     state = _State(prior or Prior())
     for observation in observations:
         state.add(observation)
-    return History(state.judged, state.noise, state.effects, state.level)
+    return History(
+        judged_runs=state.judged,
+        noise=state.noise,
+        machine_effects=state.effects,
+        period_effects=[*state.period_effects.values()],
+        level=state.level,
+        levels=state.levels,
+    )
 
 
 class _State:
@@ -126,7 +142,9 @@ class _State:
         self.noise = pooled([], prior)
         self.judged: list[JudgedRun] = []
         self.effects: list[machines.MachineEffect] = []
+        self.period_effects: dict[periods.Period, machines.MachineEffect] = {}
         self._shifts: Mapping[str, float] = {}
+        self._period_shifts: Mapping[periods.Period, float] = {}
         self._levels = [_Level()]
         self._suspects: list[Observation] = []
         self._side = SAME
@@ -153,21 +171,59 @@ class _State:
         return tuple(run.number for run in self._level.baseline)
 
     @property
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        held = (level.runs for level in self._levels if not level.is_resumed)
+        return tuple(tuple(run.number for run in runs) for runs in held)
+
+    @property
     def _level(self) -> _Level:
         return self._levels[-1]
 
     def _measure_noise(self) -> None:
-        """Twice: machines that differ are found by the noise, and are no part of it then."""
-        levels = [level.runs[-MOST_NOISE:] for level in self._levels if not level.is_resumed]
+        """Measure again after each kind of effect: what the noise shows is no part of it then."""
+        levels = self._known_levels()
+        self._shifts, self._period_shifts = {}, {}
         self.noise = pooled(map(self._values, levels), self.prior)
         if machines.tells([run.machine for run in self._seen]):
             placed = [[(run.machine, math.log(run.value)) for run in runs] for runs in levels]
             self.effects = machines.effects(placed, self.noise)
             self._shifts = machines.shifts(self.effects)
             self.noise = pooled(map(self._values, levels), self.prior)
+        self._measure_periods(levels)
+        self._widen_noise()
+
+    def _measure_periods(self, levels: Sequence[Sequence[Observation]]) -> None:
+        timed = [
+            list(zip((run.at for run in runs), self._values(runs), strict=True)) for runs in levels
+        ]
+        self.period_effects = periods.effects(timed, self.noise)
+        if self.period_effects:
+            self._period_shifts = {
+                period: math.log1p(effect.change) for period, effect in self.period_effects.items()
+            }
+            self.noise = pooled(map(self._values, levels), self.prior)
+
+    def _widen_noise(self) -> None:
+        """Take two modes into the noise if nobody knows the machines: there may be two kinds."""
+        if any(run.machine for run in self._seen):
+            return
+        settled = self._seen[: len(self._seen) - len(self._suspects)]
+        spread = spread_of_two(self._values(settled[-MOST_NOISE:]))
+        if spread is not None and spread > self.noise.spread:
+            self.noise = replace(self.noise, spread=spread)
+
+    def _known_levels(self) -> list[list[Observation]]:
+        return [level.runs[-MOST_NOISE:] for level in self._levels if not level.is_resumed]
 
     def _values(self, runs: Iterable[Observation]) -> list[float]:
-        return [math.log(run.value) - self._shifts.get(run.machine, 0.0) for run in runs]
+        return [math.log(run.value) - self._shift(run) for run in runs]
+
+    def _shift(self, run: Observation) -> float:
+        """Return what a run's logarithm owes to its machine and to the time of the week."""
+        shift = self._shifts.get(run.machine, 0.0)
+        return (
+            shift + periods.shift_of(run.at, self._period_shifts) if self._period_shifts else shift
+        )
 
     def _middle(self, runs: Iterable[Observation]) -> float:
         return location(self._values(runs), self.noise.spread)
@@ -188,7 +244,7 @@ class _State:
             self._outside(run, direction, is_back=is_back)
 
     def _is_back(self, run: Observation, place: _Place) -> bool:
-        """It has left the worse level, and is where the level before was."""
+        """Return whether it has left the worse level, and is where the level before was."""
         if self._left is None:
             return False
         before = self._placed(run, self._reference)
@@ -198,7 +254,7 @@ class _State:
 
     @property
     def _reference(self) -> list[Observation]:
-        """The runs that the pages compare with: pinned ones, else those before a regression."""
+        """Return the runs that pages compare with: pinned ones, else those before a regression."""
         pinned = [run for run in self._seen if run.is_pinned]
         return pinned or (self._left or self._level).baseline
 
@@ -206,19 +262,26 @@ class _State:
         shown = self._compared(run, OPEN if self._left else OK, self._reference)
         self._clear()
         self._level.runs.append(run)
-        first = self._gradual_change()
-        if first is None:
+        if (first := self._early_change()) is not None:
+            before = self._split_at(first)
+            self.judged.append(self._of_level(run, before))
+        elif (first := self._gradual_change()) is not None:
+            before = self._split_at(first)
+            self.judged.append(replace(self._of_level(run, before), is_gradual=True))
+        else:
             self.judged.append(shown)
-            return
+
+    def _early_change(self) -> Observation | None:
+        """Return the first run of a regression that the runs of a young level show together."""
         runs = self._level.runs
-        at = runs.index(first)
-        self._level.runs = runs[:at]
-        before = self._level.baseline
-        self._begin_level(runs[at:])
-        self._show_gradual(run, before)
+        if any(run.is_pinned for run in runs):
+            return None
+        others = [self._values(level) for level in self._known_levels()[:-1]]
+        at = early_change(self._values(runs), others, self.prior, GATE)
+        return None if at is None else runs[at]
 
     def _gradual_change(self) -> Observation | None:
-        """The first run of a level that no single run showed."""
+        """Return the first run of a level that no single run showed."""
         runs = [run for run in self._level.runs if run.number not in self._outliers]
         runs = runs[-MOST_GRADUAL:]
         if any(run.is_pinned for run in runs):
@@ -226,6 +289,17 @@ class _State:
         times = [run.at for run in runs]
         at = gradual_change(self._values(runs), times, self.noise, GATE)
         return None if at is None else runs[at]
+
+    def _split_at(self, first: Observation) -> list[Observation]:
+        """Begin a level with this run of the present one. Returns the baseline before."""
+        runs = self._level.runs
+        at = runs.index(first)
+        self._level.runs = runs[:at]
+        before = self._level.baseline
+        self._begin_level(runs[at:])
+        for run in runs[at:]:
+            self._outliers.pop(run.number, None)
+        return before
 
     def _outside(self, run: Observation, direction: str, *, is_back: bool) -> None:
         if self._side != direction:
@@ -241,10 +315,28 @@ class _State:
             self._clear()
         elif self._are_confirmed(is_back=is_back):
             self._confirm(is_back=is_back)
+        elif direction == WORSE and not new_machine:
+            self._confirm_early()
+
+    def _confirm_early(self) -> None:
+        """Confirm a regression that the suspected runs show together with runs that were inside."""
+        suspects, settled = self._suspects, self._level.runs
+        self._level.runs = [*settled, *suspects]
+        first = self._early_change()
+        if first is None:
+            self._level.runs = settled
+            return
+        self._split_at(first)
+        self._suspects = []
+        for at in range(len(self.judged) - len(suspects), len(self.judged)):
+            is_since = self.judged[at].number >= first.number
+            told = {"status": CONFIRMED, "since": first.number} if is_since else {"status": CLEARED}
+            self.judged[at] = replace(self.judged[at], **told)
 
     def _new_machine(self, run: Observation) -> str:
-        """Its machine, if no run before the suspected ones was on any of theirs, and runs come back
-        to machines: the machines explain the difference as well as a change would."""
+        """Return its machine, if no run before the suspected ones was on any of theirs, and runs
+        come back to machines: the machines explain the difference as well as a change would.
+        """
         before = self._seen[: len(self._seen) - len(self._suspects)]
         known, own = ([each.machine for each in runs] for runs in (before, [*self._suspects, run]))
         is_new = set(own).isdisjoint(known) and machines.tells([*known, *own])
@@ -254,12 +346,25 @@ class _State:
         *before, last = self._suspects
         if len(self._suspects) < (USUAL_CONFIRMING if is_back else self._confirming()):
             return False
+        if not is_back and not self._are_certain():
+            return False
         margin = max(self.noise.margin(ALIKE_REACH, len(before), 1), GATE)
         are_alike = abs(self._middle(before) - self._values([last])[0]) <= margin
         return are_alike or len(self._suspects) > USUAL_CONFIRMING
 
+    def _are_certain(self) -> bool:
+        """Return whether the suspected runs together are outside, by the noise that the job's own
+        runs tell.
+        """
+        baseline, suspects = self._level.baseline, self._suspects
+        change = self._middle(suspects) - self._middle(baseline)
+        # What leaves one or two runs isn't reported, and needn't be as certain.
+        is_young = len(self._level.runs) < LEAST_BEFORE
+        reach = (YOUNG_REACH if is_young else CERTAIN_REACH) * self.noise.lasting
+        return abs(change) >= self.noise.own_margin(reach, len(baseline), len(suspects))
+
     def _confirming(self) -> int:
-        """How many runs it takes: more where that many confirm each other by chance."""
+        """Return how many runs it takes: more where that many confirm each other by chance."""
         change = self._middle(self._suspects) - self._middle(self._level.baseline)
         recent = [r for r in self._seen[-MOST_BASELINE:] if r.machine not in self._shifts]
         outliers = [self._outliers[run.number] for run in recent if run.number in self._outliers]
@@ -273,7 +378,10 @@ class _State:
         if is_back and self._left is not None:
             self._left.is_resumed = True
             runs = [*self._left.runs, *runs]
-        is_told = len(self._level.runs) >= USUAL_CONFIRMING
+        is_told = is_back or len(self._level.runs) >= LEAST_BEFORE
+        if not is_told:
+            before = {run.number: self._middle(self._level.runs) for run in self._level.runs}
+            self._outliers |= {n: middle - self._middle(runs) for n, middle in before.items()}
         self._begin_level(runs, since)
         for at in range(len(self.judged) - count, len(self.judged)):
             if self.judged[at].rung == LEVEL:
@@ -284,11 +392,11 @@ class _State:
         before, level = self._level, _Level(runs)
         self._levels.append(level)
         is_worse = self._middle(level.baseline) > self._middle(before.baseline)
-        if is_worse and self._left is None and len(before.runs) >= USUAL_CONFIRMING:
+        if is_worse and self._left is None and len(before.runs) >= LEAST_BEFORE:
             self._left, self._worse_since = before, since or runs[0].number
 
     def _clear(self) -> None:
-        """The suspected runs were no change: outliers, or on another machine."""
+        """Clear the suspected runs, which were no change: outliers, or on another machine."""
         if not self._suspects:
             return
         change = self._middle(self._suspects) - self._middle(self._level.baseline)
@@ -319,22 +427,20 @@ class _State:
             detects=None if is_early else math.expm1(least),
         )
 
-    def _show_gradual(self, run: Observation, before: Sequence[Observation]) -> None:
-        """The verdict on the run that showed it, with the change of the level as a whole."""
+    def _of_level(self, run: Observation, before: Sequence[Observation]) -> JudgedRun:
+        """Return the verdict on the run that showed it, with the change of the level as a whole."""
         change = self._middle(self._level.baseline) - self._middle(before)
-        self.judged.append(
-            replace(
-                self._compared(run, CONFIRMED, before),
-                direction=WORSE if change > 0 else BETTER,
-                change=math.expm1(change),
-                since=self._level.runs[0].number,
-                is_gradual=True,
-            )
+        return replace(
+            self._compared(run, CONFIRMED, before),
+            direction=WORSE if change > 0 else BETTER,
+            change=math.expm1(change),
+            since=self._level.runs[0].number,
         )
 
     def _settle(self, run: Observation) -> None:
-        """Whether the regression is still open after this run. Judged again each time, because a
-        few runs tell the height of a level only roughly."""
+        """Decide whether the regression is still open after this run. It is judged again each time,
+        because a few runs tell the height of a level only roughly.
+        """
         regression = self._regression()
         if regression is None:
             return

@@ -18,9 +18,9 @@ class Observation:
     value: float
     at: datetime = datetime(2000, 1, 1, tzinfo=UTC)
     machine: str = ""
-    """Where it ran; empty: unknown."""
+    """The machine on which it ran; empty if unknown."""
     is_pinned: bool = False
-    """If there are pinned runs, only these make up the baseline."""
+    """True if it is pinned. If there are pinned runs, only these make up the baseline."""
     is_accepted: bool = False
     """A person accepted the regression that was open at this run."""
 
@@ -60,7 +60,7 @@ class JudgedRun:
     is_gradual: bool = False
     """No single run showed the change."""
     is_back: bool = False
-    """At the level that the open regression left."""
+    """True if it is at the level that the open regression left."""
     new_machine: str = ""
     """The machine, not seen before, that explains the difference as well as a change would."""
     regression: Regression | None = None

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from advisor.comparison.startup import growing_share
 
 UNITS = ("samples", "tokens", "steps", "epochs")
-"""In the order in which they are tried. Steps are of one batch size, because the configuration is
-the same; an epoch grows with the data."""
+"""The units in the order in which they are tried. Steps are of one batch size, because the
+configuration is the same; an epoch grows with the data."""
 LEAST_AMOUNT = 1e-3
 
 
@@ -29,14 +29,16 @@ class Worked:
 
     @property
     def loop_share(self) -> float | None:
-        """The share of its time that grows with its work; None: not measured."""
+        """Return the share of its time that grows with its work; None if not measured."""
         if not self.duration_seconds:
             return None
         return growing_share(self.phase_seconds, self.duration_seconds)
 
     @property
     def fixed_seconds(self) -> float | None:
-        """Of the clock, before and after the training loop; None: not measured."""
+        """Return the seconds on the clock before and after the training loop; None if not
+        measured.
+        """
         share = self.loop_share
         if share is None or self.duration_seconds is None:
             return None
@@ -51,7 +53,7 @@ class Quantity:
     is_loop: bool
 
     def of(self, run: Worked) -> float | None:
-        """Seconds per unit, above 0; None: this run doesn't tell it."""
+        """Return the seconds per unit, above 0; None if this run doesn't tell it."""
         share = run.loop_share if self.is_loop else 1.0
         done = run.work.get(self.unit, 0.0)
         if share is None or run.machine_seconds is None or not done >= LEAST_AMOUNT:
@@ -61,6 +63,6 @@ class Quantity:
 
 
 def quantity(run: Worked) -> Quantity | None:
-    """The first one that the run tells; None: it counted no work."""
+    """Return the first quantity that the run tells; None if it counted no work."""
     candidates = (Quantity(unit, is_loop) for is_loop in (True, False) for unit in UNITS)
     return next((each for each in candidates if each.of(run) is not None), None)

@@ -29,7 +29,9 @@ Placed = tuple[str, float]
 
 @dataclass(frozen=True)
 class MachineEffect:
-    """How much longer runs take on `machine` than on the others. Ratios minus 1."""
+    """The effect of `machine`: how much longer runs take on it than on the others. Ratios minus
+    1.
+    """
 
     machine: str
     change: float
@@ -40,14 +42,14 @@ class MachineEffect:
 
 
 def tells(machines: Sequence[str]) -> bool:
-    """Whether runs come back to the same machines."""
+    """Return whether runs come back to the same machines."""
     counts = Counter(machine for machine in machines if machine)
     known = sum(count for count in counts.values() if count > 1)
     return bool(machines) and known >= LEAST_KNOWN * len(machines)
 
 
 def effects(levels: Iterable[Sequence[Placed]], noise: Noise) -> list[MachineEffect]:
-    """The machines that differ beyond the noise, the strongest first."""
+    """Return the machines that differ beyond the noise, the strongest first."""
     placed = [list(level) for level in levels]
     found: list[MachineEffect] = []
     while len(found) < MOST_MACHINES and (strongest := _strongest(placed, noise, found)):
@@ -60,7 +62,7 @@ def effects(levels: Iterable[Sequence[Placed]], noise: Noise) -> list[MachineEff
 
 
 def shifts(found: Iterable[MachineEffect]) -> Mapping[str, float]:
-    """Machine -> what its runs' logarithms are adjusted by."""
+    """Return machine -> what its runs' logarithms are adjusted by."""
     return {effect.machine: math.log1p(effect.change) for effect in found}
 
 
@@ -69,12 +71,14 @@ def _strongest(
 ) -> MachineEffect | None:
     names = {machine for level in levels for machine, _ in level if machine}
     names -= {effect.machine for effect in found}
-    candidates = [e for name in sorted(names) if (e := _effect(name, levels, noise)) is not None]
+    candidates = [e for name in sorted(names) if (e := effect_on(name, levels, noise)) is not None]
     return max(candidates, key=lambda effect: abs(math.log1p(effect.change)), default=None)
 
 
-def _effect(machine: str, levels: Iterable[Sequence[Placed]], noise: Noise) -> MachineEffect | None:
-    """None: too few runs, or within the noise."""
+def effect_on(
+    machine: str, levels: Iterable[Sequence[Placed]], noise: Noise
+) -> MachineEffect | None:
+    """Return the effect, or None for too few runs, or within the noise."""
     differences, weights, own_runs, other_runs = [], [], 0, 0
     for level in levels:
         own = [value for name, value in level if name == machine]

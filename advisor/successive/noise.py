@@ -1,9 +1,9 @@
-"""How much equal runs of a job differ: a robust spread, pooled over all levels of its history.
+"""The spread between equal runs of a job: robust, and pooled over all levels of its history.
 
-Values are logarithms, so a spread of 0.02 is 2 %. A few runs tell little about their own spread.
-So it begins with a stated prior, which a long history outweighs. Single runs far off hardly move
-it: residuals are limited to `LIMIT` spreads (Huber, "Robust Estimation of a Location Parameter",
-Annals of Mathematical Statistics 35, 1964).
+Values are logarithms, so a spread of 0.02 is 2 %. A few runs tell little about their own spread. So
+it begins with a stated prior, which a long history outweighs. Single runs far off hardly move it:
+residuals are limited to `LIMIT` spreads (Huber, "Robust Estimation of a Location Parameter", Annals
+of Mathematical Statistics 35, 1964).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _MOST_ROUNDS, _PRECISION = 50, 1e-3
 LEAST_FOR_TREND = 16
 _LEAST_SPREAD = 0.004
 """Clocks, prices and the amount of work are not more exact than this."""
+OWN_PRIOR_FREEDOM = 4.0
+"""The prior's weight where a job's own runs have to show a change."""
 _SHRINKING = 16.0
 """Pairs of runs that count as uncorrelated, so that a few runs don't look correlated by chance."""
 
@@ -45,24 +47,38 @@ class Noise:
     correlation: float = 0.0
 
     def margin(self, spreads: float, *counts: int) -> float:
-        """How far the means of so many runs may lie apart: that many times their own spread."""
+        """Return how far means of so many runs may lie apart: that many times their own spread."""
         return spreads * self.spread * math.sqrt(sum(1 / count for count in counts))
+
+    def own_margin(self, spreads: float, *counts: int) -> float:
+        """Return the margin by Student's t, because few runs tell a job's spread roughly."""
+        return self.margin(students_t(spreads, self.freedom + OWN_PRIOR_FREEDOM), *counts)
 
     @property
     def lasting(self) -> float:
-        """By how much the correlation widens the margin of means of successive runs."""
+        """Return by how much the correlation widens the margin of means of successive runs."""
         return math.sqrt((1 + self.correlation) / (1 - self.correlation))
 
 
+def students_t(normal: float, freedom: float) -> float:
+    """Return Student's t that is exceeded as seldom as this value of a standard normal.
+
+    Abramowitz and Stegun, "Handbook of Mathematical Functions", 1964, 26.7.5, to second order.
+    """
+    first = (normal**3 + normal) / 4
+    second = (5 * normal**5 + 16 * normal**3 + 3 * normal) / 96
+    return normal + first / freedom + second / freedom**2
+
+
 def location(values: Sequence[float], spread: float) -> float:
-    """The mean, with values far from the median limited."""
+    """Return the mean, with values far from the median limited."""
     middle = median(values)
     reach = LIMIT * spread
     return fmean(min(max(value, middle - reach), middle + reach) for value in values)
 
 
 def pooled(levels: Iterable[Sequence[float]], prior: Prior) -> Noise:
-    """The noise of a history: each level's values around its own median."""
+    """Return the noise of a history: each level's values around its own median."""
     residuals = [_residuals(values) for values in levels if len(values) > 1]
     own_freedom = sum(len(level) - 1 for level in residuals)
     spread = prior.spread
@@ -79,15 +95,16 @@ def pooled(levels: Iterable[Sequence[float]], prior: Prior) -> Noise:
 
 
 def _weight(prior: Prior, squares: float, own_freedom: int) -> float:
-    """The prior's weight: less in a history that is clearly noisier."""
+    """Return the prior's weight: less in a history that is clearly noisier."""
     if squares <= own_freedom * prior.spread**2:
         return prior.freedom
     return prior.freedom * own_freedom * prior.spread**2 / squares
 
 
 def _residuals(values: Sequence[float]) -> list[float]:
-    """Distances to the median, widened because the level's own runs made it; in a long level to its
-    trend, so that a drift isn't taken for noise."""
+    """Return distances to the median, widened because the level's own runs made it; in a long level
+    to its trend, so that a drift isn't taken for noise.
+    """
     count, fitted = len(values), 1
     if count >= LEAST_FOR_TREND:
         values, fitted = _without_trend(values), 3
@@ -96,14 +113,14 @@ def _residuals(values: Sequence[float]) -> list[float]:
 
 
 def _without_trend(values: Sequence[float]) -> list[float]:
-    """By the medians of the first and the last third, on which single runs have little weight."""
+    """Take out the trend by the medians of the first and last third: single runs weigh little."""
     third = len(values) // 3
     slope = (median(values[-third:]) - median(values[:third])) / (len(values) - third)
     return [value - slope * at for at, value in enumerate(values)]
 
 
 def _correlation(levels: Sequence[Sequence[float]], reach: float) -> float:
-    """Lag one, of limited residuals, shrunk towards 0."""
+    """Return the correlation at lag one, of limited residuals, shrunk towards 0."""
     limited = [[min(max(r, -reach), reach) for r in level] for level in levels]
     products = sum(a * b for level in limited for a, b in pairwise(level))
     squares = sum(r * r for level in limited for r in level)

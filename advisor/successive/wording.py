@@ -21,7 +21,7 @@ MOST_RANGES = 3
 
 
 def sentence(run: JudgedRun, unit: str) -> str:
-    """One to three sentences; `unit` as in "machine time per epoch"."""
+    """Return one to three sentences; `unit` as in "machine time per epoch"."""
     if run.rung == BASELINE or run.change is None:
         return "First run of this workload in this configuration: recorded as the baseline."
     change = f"{_signed(run.change)} machine time per {unit}"
@@ -46,7 +46,7 @@ def runs_called(numbers: Sequence[int]) -> str:
 
 
 def noise_words(noise: Noise, prior: Prior) -> str:
-    """Where the stated run-to-run variation comes from."""
+    """Say where the stated run-to-run variation comes from."""
     own = f"{noise.freedom + 1} runs of this job" if noise.freedom else ""
     if noise.freedom >= prior.freedom:
         return f"Run-to-run variation: {_points(noise.spread)}, from {own}."
@@ -60,13 +60,22 @@ def noise_words(noise: Noise, prior: Prior) -> str:
 
 
 def effect_words(effect: MachineEffect) -> str:
-    """A finding about a machine."""
+    """Describe a finding about a machine."""
+    return _effect(f"Runs on {effect.machine}", effect, "on other machines")
+
+
+def period_words(effect: MachineEffect) -> str:
+    """Describe a finding about a time of the week."""
+    return _effect(f"Runs on {effect.machine}", effect, "at other times")
+
+
+def _effect(subject: str, effect: MachineEffect, others: str) -> str:
     more = "longer" if effect.change > 0 else "less"
     low, high = sorted((abs(effect.low), abs(effect.high)))
     return (
-        f"Runs on {effect.machine} take {_percent(abs(effect.change))} {more} "
-        f"({_percent(low)} to {_percent(high)}): {effect.runs} runs against {effect.other_runs} on "
-        "other machines. This is not counted as a change of the job."
+        f"{subject} take {_percent(abs(effect.change))} {more} "
+        f"({_percent(low)} to {_percent(high)}): {effect.runs} runs against {effect.other_runs} "
+        f"{others}. This is not counted as a change of the job."
     )
 
 

@@ -13,8 +13,9 @@ __all__ = ["__version__", "epoch", "load", "log", "phase", "run", "step", "wrap"
 
 
 def __getattr__(name: str) -> Any:
-    """Only what is used is imported: the agent's own process needs none of it, and `load` is for
-    notebooks."""
+    """Import what is used, and nothing else: the agent's own process needs none of it, and `load`
+    is for notebooks.
+    """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module("trimtab.loading" if name == "load" else "trimtab.sdk"), name)

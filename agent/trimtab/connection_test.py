@@ -9,7 +9,7 @@ from trimtab.transport import Connection, Verdict
 
 
 def connection_problem(server: Server) -> str:
-    """What is wrong with the connection; empty if the service accepts the token.
+    """Return what is wrong with the connection; empty if the service accepts the token.
 
     Sends an empty body, which the service refuses and doesn't store.
 

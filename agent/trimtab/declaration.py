@@ -20,7 +20,7 @@ _MOST_WORDS = 500
 
 @dataclass(frozen=True)
 class Target:
-    """What is measured: a command, a running process, or (without words) the machine."""
+    """Subject of a measurement: a command, a running process, or (without words) the machine."""
 
     words: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -28,13 +28,13 @@ class Target:
     """The working folder of the command."""
 
     def secrets(self, options: Options) -> list[str]:
-        """Secrets, which must not be written anywhere."""
+        """Return the secrets, which must not be written anywhere."""
         known = [options.server.token, *secrets_of(self.environment), *secrets_of(os.environ)]
         return [secret for secret in known if secret]
 
 
 def build_declaration(session: UUID, run: UUID, target: Target, options: Options) -> Declaration:
-    """The declaration, redacted and without the state of git (`add_git_state`)."""
+    """Return the declaration, redacted and without the state of git (`add_git_state`)."""
     facts = node_facts(identity.machine_id(target.environment))
     slurm.limit(facts, target.environment)
     options.apply_to(facts)
@@ -61,7 +61,9 @@ def build_declaration(session: UUID, run: UUID, target: Target, options: Options
 
 
 def add_git_state(declaration: Declaration, place: Path) -> bool:
-    """Takes seconds in a large repository. Returns False if there is no repository."""
+    """Add the state of git, which takes seconds in a large repository. Returns False if there is no
+    repository.
+    """
     repository = git.repository(place)
     if repository is None:
         return False
@@ -72,7 +74,9 @@ def add_git_state(declaration: Declaration, place: Path) -> bool:
 
 
 def _command(words: Sequence[str], secrets: Sequence[str]) -> list[str]:
-    """Cut to what the service keeps, before and after redaction: half a secret isn't redacted."""
+    """Return the command, cut to what the service keeps, before and after redaction: half a secret
+    isn't redacted.
+    """
     looked_at = [word[: 4 * LIMITS.text_chars] for word in words[:_MOST_WORDS]]
     return [word[: LIMITS.text_chars] for word in redacted(looked_at, secrets)]
 

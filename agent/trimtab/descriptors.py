@@ -1,4 +1,6 @@
-"""How many more files the agent can open. A training may run with a low limit (`ulimit -n`)."""
+"""Counts how many more files the agent can open. A training may run with a low limit (`ulimit
+-n`).
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ import resource
 RESERVED = 24
 """Files that everything but the sources may need at once: spool, connection, git, a drainer."""
 NEEDED = RESERVED + 8
-"""With fewer nothing can be measured."""
+"""The fewest files with which anything can be measured."""
 
 
 def spare() -> int:
-    """How many more files this process can open."""
+    """Return how many more files this process can open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return 2**31
@@ -23,5 +25,5 @@ def spare() -> int:
 
 
 def spare_for_sources() -> int:
-    """How many files the sources may open and keep."""
+    """Return how many files the sources may open and keep."""
     return max(0, spare() - RESERVED)

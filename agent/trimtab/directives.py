@@ -19,12 +19,13 @@ _MOST_DIRECTIVES = 1_000
 
 @dataclass(frozen=True)
 class Actions:
-    """The actions that a session allows; None: impossible or not allowed."""
+    """The actions that a session allows; None if impossible or not allowed."""
 
     set_interval: Callable[[float], None] | None = None
     profile: Callable[[dict[str, Any]], None] | None = None
     stop: Callable[[str, float], None] | None = None
-    """Called with the rule, and the seconds between SIGTERM and SIGKILL."""
+    """The function that stops the command for a rule, with the seconds between SIGTERM and
+    SIGKILL."""
 
 
 class Directives:
@@ -79,7 +80,7 @@ class Directives:
 
 
 def profile_request(said: dict[str, Any]) -> dict[str, Any]:
-    """The steps and the rank to profile, limited in steps, seconds and bytes.
+    """Return the steps and the rank to profile, limited in steps, seconds and bytes.
 
     Raises:
         ValueError: a value is not a number, or outside its limits.

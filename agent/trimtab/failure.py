@@ -1,4 +1,4 @@
-"""Why a command failed, as far as the machine knows: exit code, signal, memory."""
+"""Collects why a command failed, as far as the machine knows: exit code, signal, memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from trimtab.supervise import Ending
 
 
 class Processes(Protocol):
-    """What is known of the run's processes."""
+    """Processes of the run, as far as they are known."""
 
     seen: set[int]
     peak_rss_bytes: int
 
 
 class FailureFacts:
-    """Created before the command starts, because kills are counted from then on."""
+    """Facts about a failure. Create them before the command starts, because kills are counted from
+    then on.
+    """
 
     def __init__(self) -> None:
         self._began_seconds = now_since_boot_seconds()
@@ -27,7 +29,7 @@ class FailureFacts:
             self._kills = MemoryKills()
 
     def of(self, ending: Ending, processes: Processes | None) -> dict[str, Any]:
-        """The facts for `session_end`; empty unless the command failed."""
+        """Return the facts for `session_end`; empty unless the command failed."""
         if ending.state != "failed":
             return {}
         facts: dict[str, Any] = {"signal": ending.signal}

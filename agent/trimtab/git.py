@@ -13,7 +13,7 @@ _STATUS_SECONDS = 5
 
 @dataclass(frozen=True)
 class Repository:
-    """Where the command was started."""
+    """Repository in which the command was started."""
 
     folder: Path
     name: str
@@ -21,7 +21,7 @@ class Repository:
 
 @dataclass(frozen=True)
 class State:
-    """Of the repository. Empty: not known."""
+    """State of the repository. Empty means unknown."""
 
     commit: str = ""
     branch: str = ""
@@ -29,7 +29,9 @@ class State:
 
 
 def repository(start: Path) -> Repository | None:
-    """The innermost repository that contains `start`, named after its origin, else its folder."""
+    """Return the innermost repository that contains `start`, named after its origin, or else its
+    folder.
+    """
     for folder in (start, *start.parents):
         git = folder / ".git"
         with suppress(OSError):  # a parent folder may not be readable
@@ -56,7 +58,7 @@ def _origin_name(config: Path) -> str:
 
 
 def state(folder: Path) -> State:
-    """Commit, branch and whether tracked files differ; empty if git is missing or slow."""
+    """Return commit, branch and whether tracked files differ; empty if git is missing or slow."""
     command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:

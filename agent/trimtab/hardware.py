@@ -13,7 +13,7 @@ from trimtab.wire import NodeFacts
 
 
 def node_facts(machine_id: str) -> NodeFacts:
-    """The facts of this machine; what can't be read stays 0, which means unknown.
+    """Return the facts of this machine; what can't be read stays 0, which means unknown.
 
     GPUs are added later by `sources.gpu`, because listing them may take seconds.
     """
@@ -36,7 +36,7 @@ def _memory_bytes() -> int:
 
 
 def _cpu_model() -> str:
-    """The first "model name" line; absent on most ARM machines."""
+    """Return the first "model name" line, which is absent on most ARM machines."""
     with Path("/proc/cpuinfo").open(errors="replace") as lines:
         for line in lines:
             name, _, value = line.partition(":")

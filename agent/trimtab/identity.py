@@ -31,7 +31,8 @@ class Server:
 
     @property
     def destination(self) -> str:
-        """Identifies service and workspace in a shared spool, without the token itself.
+        """Return a text that identifies service and workspace in a shared spool, without the token
+        itself.
 
         Empty without a token: such samples wait until a service is set.
         """
@@ -40,18 +41,22 @@ class Server:
         return f"{self.url} {hashlib.sha256(self.token.encode()).hexdigest()[:12]}"
 
     def page(self, run: UUID) -> str:
-        """The URL of the run's page; empty if no service is set."""
+        """Return the URL of the run's page; empty if no service is set."""
         return f"{self.url}/runs/{run}" if self.url else ""
 
 
 def is_shared(environment: Mapping[str, str]) -> bool:
-    """Whether a launcher or the user names the run, so that other commands may belong to it."""
+    """Return whether a launcher or the user names the run, so that other commands may belong to
+    it.
+    """
     names = (environment.get(name, "").strip() for name in _LAUNCHERS)
     return any(name and name != _TORCHRUN_WITHOUT_ID for name in names)
 
 
 def run_id(server: Server, environment: Mapping[str, str]) -> UUID:
-    """A UUID in TRIMTAB_RUN is used as it is; a launcher's id gives the same run on every node."""
+    """Return the run's id. A UUID in TRIMTAB_RUN is used as it is; a launcher's id gives the same
+    run on every node.
+    """
     for name in _LAUNCHERS:
         launcher_id = environment.get(name, "").strip()
         if not launcher_id or launcher_id == _TORCHRUN_WITHOUT_ID:
@@ -74,7 +79,9 @@ def attempt(environment: Mapping[str, str]) -> int:
 
 
 def machine_id(environment: Mapping[str, str]) -> str:
-    """The instance id from TRIMTAB_MACHINE_ID or the firmware, else a hash of boot and host."""
+    """Return the instance id from TRIMTAB_MACHINE_ID or the firmware, or else a hash of boot and
+    host.
+    """
     known = environment.get("TRIMTAB_MACHINE_ID", "").strip() or _instance_id()
     if known:
         return shortened(known)
@@ -82,7 +89,7 @@ def machine_id(environment: Mapping[str, str]) -> str:
 
 
 def _instance_id() -> str:
-    """The id of an EC2 instance on Nitro, from its firmware; else empty."""
+    """Return the id of an EC2 instance on Nitro, from its firmware; else empty."""
     with suppress(OSError, UnicodeDecodeError):
         tag = Path("/sys/class/dmi/id/board_asset_tag").read_text().strip()
         return tag if tag.startswith("i-") else ""
@@ -90,7 +97,7 @@ def _instance_id() -> str:
 
 
 def working_folder() -> Path:
-    """The working folder; if it was deleted, the shell's PWD."""
+    """Return the working folder; if it was deleted, the shell's PWD."""
     try:
         return Path.cwd()
     except OSError:
@@ -98,7 +105,7 @@ def working_folder() -> Path:
 
 
 def entry_point(command: Sequence[str]) -> str:
-    """The script or module that the command runs, else the program's name."""
+    """Return the script or module that the command runs, else the program's name."""
     for before, word in zip(command, command[1:]):
         if before == "-m" and Path(command[0]).name.startswith("python"):
             return word
@@ -111,7 +118,7 @@ def entry_point(command: Sequence[str]) -> str:
 def job_name(
     command: Sequence[str], repository: Repository | None, place: Path | None = None
 ) -> str:
-    """git repository (else folder)/script path; the default name of a job run in `place`."""
+    """Return the default name of a job run in `place`: git repository (else folder)/script path."""
     script = entry_point(command)
     place = place or working_folder()
     if repository is None:
@@ -127,14 +134,16 @@ def _relative(script: str, place: Path, base: Path) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    """False also if the lookup fails: a word may be a whole program (`python -c`)."""
+    """Return whether a word is a file; False also if the lookup fails: a word may be a whole
+    program (`python -c`).
+    """
     with suppress(OSError, ValueError):
         return path.is_file()
     return False
 
 
 def pairs(text: str) -> dict[str, str]:
-    """`k=v,k2=v2` as a mapping; a word without `=` is a key with an empty value."""
+    """Parse `k=v,k2=v2` as a mapping; a word without `=` is a key with an empty value."""
     values = {}
     for word in text.split(","):
         key, _, value = word.strip().partition("=")

@@ -26,12 +26,14 @@ _LONGEST_LINE_BYTES = 16 * 1024
 _CHUNK_BYTES = 64 * 1024
 _STDERR = 2
 _DRAIN_SECONDS = 0.5
-"""Processes that outlive the command may hold its standard error open as long as they like."""
+"""The time that processes which outlive the command get: they may hold its standard error open as
+long as they like."""
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-"""ECMA-48: control sequences, strings (titles, links), other escapes, control characters."""
+"""Escapes of ECMA-48: control sequences, strings (titles, links), others, and control
+characters."""
 
 
 def without_escapes(text: str) -> str:
@@ -55,7 +57,7 @@ class LastLines:
             self._partial = _cut(self._partial)
 
     def redacted(self, secrets: Sequence[str]) -> list[str]:
-        """Text without escape sequences and secrets, at most `MOST_BYTES` in all."""
+        """Return text without escape sequences and secrets, at most `MOST_BYTES` in all."""
         lines = [*self._lines, _shown(self._partial)] if self._partial else list(self._lines)
         texts = [without_escapes(line.decode(errors="replace")) for line in lines[-MOST_LINES:]]
         kept: deque[str] = deque()
@@ -74,7 +76,7 @@ def _shown(line: bytes) -> bytes:
 
 
 def _cut(line: bytes) -> bytes:
-    """Whole words only: half a secret isn't recognised."""
+    """Cut a line to whole words: half a secret isn't recognised."""
     if len(line) <= _LONGEST_LINE_BYTES:
         return line
     return line[-_LONGEST_LINE_BYTES:].partition(b" ")[2]
@@ -84,7 +86,7 @@ class KeptStderr:
     """Reads what the command writes to standard error, in a thread of its own."""
 
     def __init__(self) -> None:
-        """Raises OSError."""
+        """Open the pipe or pseudo-terminal. Raises OSError."""
         self.is_terminal = os.isatty(_STDERR)
         self._source, self.target = os.openpty() if self.is_terminal else os.pipe()
         """`target` is for the command."""
@@ -95,29 +97,30 @@ class KeptStderr:
             self.resize()
 
     def start(self) -> None:
-        """The command has its copy of `target`."""
+        """Start to read. The command has its copy of `target`."""
         os.close(self.target)
         self._thread.start()
 
     def abandon(self) -> None:
-        """The command couldn't be started."""
+        """Close everything, because the command couldn't be started."""
         os.close(self.target)
         os.close(self._source)
 
     def resize(self) -> None:
-        """The terminal's window has changed."""
+        """Note that the terminal's window has changed."""
         with suppress(OSError):
             size = fcntl.ioctl(_STDERR, termios.TIOCGWINSZ, struct.pack("4H", 0, 0, 0, 0))
             fcntl.ioctl(self._source, termios.TIOCSWINSZ, size)
 
     def finish(self, secrets: Sequence[str]) -> list[str]:
-        """The last lines, once the command has ended."""
+        """Return the last lines, once the command has ended."""
         self._thread.join(_DRAIN_SECONDS)
         return self._lines.redacted(secrets)
 
     def _pass_on(self) -> None:
-        """A terminal without writers is an error (EIO). If nobody reads our standard error, the
-        command is told so as without the agent: its next write fails."""
+        """Pass on what is read. A terminal without writers is an error (EIO). If nobody reads our
+        standard error, the command is told so as without the agent: its next write fails.
+        """
         with suppress(OSError):
             while chunk := os.read(self._source, _CHUNK_BYTES):
                 self._lines.add(chunk)
@@ -136,7 +139,7 @@ def _write(chunk: bytes) -> None:
 
 
 def _pass_unchanged(terminal: int) -> None:
-    """Without a carriage return before each line feed: the real terminal adds it."""
+    """Turn off the pseudo-terminal's newline translation; the real terminal does it."""
     modes = termios.tcgetattr(terminal)
     modes[1] &= ~termios.OPOST
     termios.tcsetattr(terminal, termios.TCSANOW, modes)

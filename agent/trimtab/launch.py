@@ -21,19 +21,19 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _SHELL = "/bin/sh"
 _MOST_OPEN_FILES = 4_096
 _COERCED = b"LC_CTYPE"
-"""Python sets it in the C locale (PEP 538)."""
+"""The variable that Python sets in the C locale (PEP 538)."""
 
 
 @dataclass(frozen=True)
 class Inheritance:
-    """What this process was started with, as far as it doesn't pass on by itself."""
+    """Settings with which this process was started, as far as it doesn't pass them on by itself."""
 
     environment: dict[str, str]
     blocked: set[signal.Signals | int]
     ignores_children: bool
-    """SIGCHLD was ignored. The kernel keeps no exit codes for such a process."""
+    """True if SIGCHLD was ignored. The kernel keeps no exit codes for such a process."""
     limits: dict[int, tuple[int, int]]
-    """Soft and hard, by resource."""
+    """The soft and hard limit, by resource."""
 
 
 def take_over() -> Inheritance:
@@ -112,7 +112,7 @@ def become(
 
 
 def _hold_standard_streams() -> None:
-    """A file of the agent must not get the number of a closed standard stream.
+    """Keep the numbers of closed standard streams, which no file of the agent may get.
 
     The command finds the stream closed: the kernel closes this one when the command starts.
     """
@@ -135,7 +135,7 @@ def _environment_at_start() -> dict[str, str]:
 
 
 def _raise_limits(limits: Mapping[int, tuple[int, int]]) -> None:
-    """As far as the hard limits allow: the soft ones are meant for the command."""
+    """Raise the limits as far as the hard ones allow: the soft ones are meant for the command."""
     for kind, (soft, hard) in limits.items():
         wanted = hard
         if kind == resource.RLIMIT_NOFILE:

@@ -17,7 +17,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 class LoadError(RuntimeError):
-    """Nothing could be loaded. The message says why."""
+    """Raised when nothing could be loaded. The message says why."""
 
 
 def load(

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from trimtab.probe import Watch
 
 _RECORDED_LATE = frozenset(("rank", "restore", "checkpoint_loaded"))
-"""A process records these with its first step: when it began, and what it loaded before."""
+"""The events that a process records with its first step: when it began, and what it loaded
+before."""
 _MOST_EVENTS = 4_000
-"""Per segment. Metrics above this number are dropped and counted until the next segment."""
+"""The most events per segment. Metrics above this number are dropped and counted until the next
+segment."""
 
 
 @dataclass
 class Sealed:
-    """What a segment gets of the loops."""
+    """Parts of a segment that come from the loops."""
 
     steps: list[StepBlock] = field(default_factory=list)
     summaries: list[StepSummary] = field(default_factory=list)
@@ -41,7 +43,7 @@ class _Process:
         self.steps = RankSteps(self.reader.rank)
         self.lost_before = 0
         self.phases_kept: list[bool] = []
-        """Of each phase that has begun and not ended, the innermost last."""
+        """True for each phase that has begun, not ended and is kept, the innermost last."""
 
 
 class TrainingLoops:
@@ -54,9 +56,10 @@ class TrainingLoops:
         taken_over: bool = False,
         watch: Watch | None = None,
     ) -> None:
-        """`taken_over`: another agent has already read what is in the folder now.
+        """Follow the rings in a folder.
 
         Args:
+            taken_over: another agent has already read what is in the folder now.
             watch: of a probe; it is told each step.
         """
         self._folder = folder
@@ -87,7 +90,7 @@ class TrainingLoops:
             self._watch.polled()
 
     def seal(self, start_ns: int) -> Sealed:
-        """Everything since the last seal, in times since `start_ns` of the session."""
+        """Return everything since the last seal, in times since `start_ns` of the session."""
         self.poll()
         sealed = Sealed()
         for process in filter(None, self._processes.values()):
@@ -106,7 +109,9 @@ class TrainingLoops:
         return sealed
 
     def _open(self, name: str) -> None:
-        """An empty ring is opened at a later call; a ring that can't be read is never retried."""
+        """Open a ring. An empty one is opened at a later call; one that can't be read is never
+        retried.
+        """
         path = self._folder / name
         with suppress(OSError):
             if not ring.is_made(path):
@@ -149,7 +154,9 @@ class TrainingLoops:
             self._events.append((at_ns, event[0], data | event[1]))
 
     def _is_too_much(self, process: _Process, kind: int) -> bool:
-        """A segment holds so many events. Of a phase either both ends are kept or none."""
+        """Return whether an event exceeds what a segment holds. Either both ends of a phase are
+        kept or none.
+        """
         is_full = len(self._events) >= _MOST_EVENTS
         if kind == ring.PHASE_BEGIN:
             process.phases_kept.append(not is_full)

@@ -1,4 +1,4 @@
-"""Tells MLflow's clients in which run they are.
+"""Tells MLflow's clients their run.
 
 They send the tags in MLFLOW_RUN_CONTEXT, a JSON object, with each run that they begin. The service
 takes such a run for the agent's. Another MLflow server keeps the tag and ignores it.
@@ -18,7 +18,7 @@ VARIABLE, TAG = "MLFLOW_RUN_CONTEXT", "trimtab.agent"
 
 
 def describe(declaration: Declaration, clock: SessionClock) -> str:
-    """The session, as the service reads it."""
+    """Return the session, as the service reads it."""
     return json.dumps(
         {
             "run": str(declaration.run_id),
@@ -35,7 +35,9 @@ def describe(declaration: Declaration, clock: SessionClock) -> str:
 
 
 def environment(outer: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """`outer` with the tag added, if its variable is empty or holds what MLflow documents."""
+    """Return `outer` with the tag added, if its variable is empty or holds what MLflow
+    documents.
+    """
     with suppress(OSError, ValueError):
         tags = json.loads(outer.get(VARIABLE) or "{}")
         session = run_folder.published(folder).session

@@ -32,14 +32,14 @@ class Options:
     node: dict[str, str] = field(default_factory=dict)
     owns_machine: bool = False
     ask_metadata: bool = True
-    """Whether to query the cloud's metadata service."""
+    """True if the cloud's metadata service may be queried."""
     interval_seconds: float = 0.5
     allow_stop: bool = False
-    """Whether a rule may end the training."""
+    """True if a rule may end the training."""
     profile: dict[str, Any] | None = None
     """The steps to profile, as `directives.profile_request` gives them."""
     probe: Probe | None = None
-    """None: an ordinary run."""
+    """The probe; None for an ordinary run."""
 
     def apply_to(self, facts: NodeFacts) -> None:
         for name, value in self.node.items():
@@ -48,7 +48,7 @@ class Options:
 
 
 def server(url: str | None, token: str | None, environment: Mapping[str, str]) -> Server:
-    """The service from the options, else the environment, else as saved by `trimtab init`.
+    """Return the service from the options, else the environment, else as saved by `trimtab init`.
 
     A saved token is used for the saved URL only.
     """
@@ -79,7 +79,7 @@ def tags(said: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def profile_steps(text: str) -> dict[str, Any]:
-    """`50:55` means the steps 50 to 54 of rank 0, counted from 1.
+    """Parse `50:55`, which means the steps 50 to 54 of rank 0, counted from 1.
 
     Raises:
         ValueError: not two whole numbers, or too many steps.
@@ -89,7 +89,7 @@ def profile_steps(text: str) -> dict[str, Any]:
 
 
 def parameters(said: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, Scalar]:
-    """`--param k=v` as numbers, booleans or text; secrets are redacted."""
+    """Parse `--param k=v` as numbers, booleans or text; secrets are redacted."""
     values: dict[str, Scalar] = {}
     for word in redacted(list(said), secrets):
         key, _, value = word.partition("=")
@@ -98,7 +98,7 @@ def parameters(said: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, Sc
 
 
 def script_parameters(values: Mapping[str, Any], secrets: Sequence[str]) -> dict[str, Scalar]:
-    """Parameters that the script set, read like `--param`; lists and objects become text."""
+    """Return parameters that the script set, read like `--param`; lists and objects become text."""
     return parameters([f"{key}={value}" for key, value in values.items()], secrets)
 
 

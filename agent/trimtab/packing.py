@@ -33,7 +33,7 @@ class Parts:
         self._source, self._folder, self._part_bytes = source, folder, part_bytes
 
     def __iter__(self) -> Iterator[Part]:
-        """Without links, owners, and times, which copying changes."""
+        """Yield the parts, without links, owners, and times, which copying changes."""
         packed = _Buffer()
         number = 0
         with (
@@ -59,7 +59,7 @@ class Parts:
 
 
 def files_of(source: Path) -> Iterator[tuple[Path, str]]:
-    """Each regular file and its name in the archive, in order."""
+    """Yield each regular file and its name in the archive, in order."""
     if not source.is_dir():
         yield source, source.name
         return
@@ -69,7 +69,7 @@ def files_of(source: Path) -> Iterator[tuple[Path, str]]:
 
 
 def content_digest(source: Path) -> str:
-    """The SHA-256 of all names and contents."""
+    """Return the SHA-256 of all names and contents."""
     digest = hashlib.sha256()
     for path, name in files_of(source):
         with suppress(FileNotFoundError), path.open("rb") as file:

@@ -34,17 +34,19 @@ _WORLD_SIZES = (
 
 @dataclass(frozen=True)
 class ProcessRank:
-    """Rank 0 of 1 if no launcher set anything."""
+    """Rank of a process, 0 of 1 if no launcher set anything."""
 
     rank: int = 0
     local_rank: int = 0
     world_size: int = 1
     restarts: int = 0
-    """How often its launcher has restarted it on this machine."""
+    """The number of times its launcher has restarted it on this machine."""
 
 
 def process_rank(environment: Mapping[str, str]) -> ProcessRank:
-    """torchrun, Slurm, Open MPI, Horovod, MPICH; else SageMaker's list of hosts."""
+    """Return the rank by torchrun, Slurm, Open MPI, Horovod or MPICH, or else SageMaker's list of
+    hosts.
+    """
     rank = _first(environment, _RANKS)
     if rank is None:
         return _of_sagemaker(environment)
@@ -62,7 +64,9 @@ def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> int | None
 
 
 def _of_sagemaker(environment: Mapping[str, str]) -> ProcessRank:
-    """Without torchrun or MPI, SageMaker starts one process per host and lists the hosts."""
+    """Return the rank in SageMaker's list of hosts: without torchrun or MPI, it starts one process
+    per host.
+    """
     try:
         hosts = json.loads(environment.get("SM_HOSTS", "[]"))
         return ProcessRank(hosts.index(environment.get("SM_CURRENT_HOST", "")), 0, len(hosts))

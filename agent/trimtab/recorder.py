@@ -27,10 +27,11 @@ TRAIN, EVALUATE, CHECKPOINT, COMMUNICATION, RESTORE = (
     PHASES.index("restore"),
 )
 _UNKNOWN = -(2**62)
-"""Added to a sum of samples if one part isn't known."""
+"""The number that is added to a sum of samples if one part isn't known."""
 _HELD_NS = 200_000_000
 _NUMBERED_AGAIN_NS = 10_000_000_000
-"""A number that follows from the one before is recorded this often, in case steps got lost."""
+"""The interval at which a number is recorded that follows from the one before, in case steps got
+lost."""
 
 
 class Loop:
@@ -86,11 +87,11 @@ class Recorder:
         self.loop = Loop(TRAIN, None)
         """The innermost loop."""
         self.fetching = False
-        """A caller already measures this wait."""
+        """True while a caller already measures this wait."""
         self.script_reports_steps = self.script_reports_epochs = False
         self.hook_sees_steps = self.hook_sees_batches = self.in_seen_evaluation = False
         self.usual_optimizer = 0
-        """The id of the optimizer whose next step needs no checks; 0: check the next step."""
+        """The id of the optimizer whose next step needs no checks; 0 to check the next step."""
         self.usual_batches: Any = None
         """The loader whose next batch needs no further checks."""
         self.flush_at_ns = 0
@@ -99,7 +100,7 @@ class Recorder:
         """Kind, phase, time, and three fields of steps that aren't in the ring yet."""
         self.script_reports_numbers = False
         self.has_restored = False
-        """A checkpoint was loaded in this process."""
+        """True once a checkpoint was loaded in this process."""
         self._trained = 0
         """Training steps that are in the ring."""
         self._numbered: tuple[int | None, int] = (None, 0)
@@ -118,19 +119,23 @@ class Recorder:
         self._flush_at_exit()
 
     def _flush_at_exit(self) -> None:
-        """Processes that `multiprocessing` started don't run `atexit`."""
+        """Flush at the end of processes that `multiprocessing` started, which don't run
+        `atexit`.
+        """
         atexit.register(self.flush)
         if util := sys.modules.get("multiprocessing.util"):
             util.Finalize(None, self.flush, exitpriority=0)
 
     def abandon(self) -> None:
-        """In a forked child: drop held steps, which the parent writes."""
+        """Drop held steps in a forked child; the parent writes them."""
         self.held.clear()
 
     # Steps and waits
 
     def step(self, samples: int) -> None:
-        """The script reports the end of a step; from now on the hook records no steps."""
+        """Record the end of a step that the script reports; from now on the hook records no
+        steps.
+        """
         if not self.script_reports_steps:
             self.script_reports_steps = True
             self.usual_optimizer = 0
@@ -143,7 +148,7 @@ class Recorder:
             self.flush()
 
     def step_seen(self) -> int:
-        """The hook saw a step end. Returns the time, monotonic ns."""
+        """Record the end of a step that the hook saw. Returns the time, monotonic ns."""
         now = monotonic_ns()
         if not self.script_reports_steps:
             self.hook_sees_steps = True
@@ -175,7 +180,7 @@ class Recorder:
         loop.samples = loop.samples_of_no_fetch
 
     def loop_begins(self, waits_are_known: bool = True) -> None:
-        """The time since the last step of the previous epoch belongs to no step."""
+        """Begin a loop. The time since the last step of the previous epoch belongs to no step."""
         loop = self.loop
         loop.began_ns = monotonic_ns()
         loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_KNOWN
@@ -184,7 +189,9 @@ class Recorder:
         self.loop.wait_ns += monotonic_ns() - since_ns
 
     def fetched(self, since_ns: int, samples: int) -> None:
-        """The hook saw a batch arrive; `samples` is NOT_KNOWN where they can't be counted."""
+        """Record a batch that the hook saw arrive; `samples` is NOT_KNOWN where they can't be
+        counted.
+        """
         loop = self.loop
         if loop.wait_of_no_wait_ns:
             loop.wait_ns = loop.wait_of_no_wait_ns = 0
@@ -196,14 +203,16 @@ class Recorder:
         loop.wait_ns += monotonic_ns() - since_ns
 
     def waits_elsewhere(self) -> None:
-        """Another thread than that of the steps fetches batches: the data wait is unknown."""
+        """Note that another thread than that of the steps fetches batches: the data wait is
+        unknown.
+        """
         self.usual_batches = None
         loop = self.loop
         loop.wait_ns = loop.wait_of_no_wait_ns = NOT_KNOWN
         loop.samples = loop.samples_of_no_fetch = NOT_KNOWN
 
     def paused(self, since_ns: int) -> None:
-        """The hook delayed the loop since then; that time belongs to no step."""
+        """Note that the hook delayed the loop since then; that time belongs to no step."""
         if self.loop.began_ns is not None:
             self.loop.began_ns += monotonic_ns() - since_ns
 
@@ -217,7 +226,7 @@ class Recorder:
         self._ring.write(layout.PHASE_BEGIN, phase, began, 0, 0, 0)
 
     def phase_ends(self) -> None:
-        """The surrounding loop's running step doesn't count the pause."""
+        """End a phase. The surrounding loop's running step doesn't count the pause."""
         self.flush()
         now, ended = monotonic_ns(), self.loop.phase
         self.loop, began = self._outer.pop()
@@ -226,14 +235,16 @@ class Recorder:
         self._ring.write(layout.PHASE_END, ended, now, 0, 0, 0)
 
     def communication_begins(self) -> None:
-        """Unlike a phase it is a part of the step in which it happens."""
+        """Begin communication, which, unlike a phase, is a part of the step in which it happens."""
         self._ring.write(layout.PHASE_BEGIN, COMMUNICATION, monotonic_ns(), 0, 0, 0)
 
     def communication_ends(self) -> None:
         self._ring.write(layout.PHASE_END, COMMUNICATION, monotonic_ns(), 0, 0, 0)
 
     def evaluation_seen(self, since_ns: int) -> None:
-        """The hook saw a batch for evaluation; a phase set by the script takes precedence."""
+        """Record a batch for evaluation that the hook saw; a phase set by the script takes
+        precedence.
+        """
         if self.loop.phase == TRAIN and not self.in_seen_evaluation:
             self.phase_begins(EVALUATE, since_ns)
             self.in_seen_evaluation = True
@@ -245,7 +256,9 @@ class Recorder:
             self.phase_ends()
 
     def evaluation_was_training(self) -> None:
-        """A step followed: the supposed evaluation was the beginning of that step."""
+        """Undo a supposed evaluation, because a step followed: it was the beginning of that
+        step.
+        """
         seen = self.loop
         self.evaluation_over()
         seen.phase, self.loop = self.loop.phase, seen
@@ -254,11 +267,11 @@ class Recorder:
 
     @property
     def trained(self) -> int:
-        """Training steps so far. Steps of one phase are held at a time."""
+        """Return the training steps so far. Steps of one phase are held at a time."""
         return self._trained + (len(self.held) if self.loop.phase == TRAIN else 0)
 
     def numbered(self, number: int) -> None:
-        """So many steps has the whole training done, with the step that just ended.
+        """Record how many steps the whole training has done, with the step that just ended.
 
         Recorded when it doesn't follow from the steps since, and now and then.
         """
@@ -293,7 +306,9 @@ class Recorder:
 
 
 def _process_began_ns() -> int:
-    """When the kernel started this process, on the monotonic clock; now if that can't be read."""
+    """Return when the kernel started this process, on the monotonic clock; now if that can't be
+    read.
+    """
     now = monotonic_ns()
     with suppress(OSError, ValueError, IndexError, AttributeError):
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

@@ -16,7 +16,8 @@ _SECRET_NAME = re.compile(
 )
 _ASSIGNMENT = re.compile(r"\A(?P<name>-{0,2}[A-Za-z_][\w.\-]*)(?P<sign>=|:)(?P<value>.+)\Z", re.S)
 _URL_CREDENTIALS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]{0,30}://)[^/@\s]+@", re.IGNORECASE)
-"""Without the limit of 30, a word of 100 000 letters takes a minute, as each may begin a scheme."""
+"""The credentials in a URL. Without the limit of 30, a word of 100 000 letters takes a minute, as
+each may begin a scheme."""
 _KNOWN_SHAPES = re.compile(
     r"\b(?:sk|pk|ghp|gho|ghs|glpat|hf|tt|xox[bap]|AKIA|ASIA|eyJ)[-_A-Za-z0-9]{12,}"
 )
@@ -31,7 +32,7 @@ _SECRET_BITS_PER_CHARACTER = 3.8
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """The values of variables that are named like secrets."""
+    """Return the values of variables that are named like secrets."""
     return [
         value
         for name, value in environment.items()
@@ -43,7 +44,7 @@ def secrets_of(environment: Mapping[str, str]) -> list[str]:
 
 
 def redacted(command: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
-    """The words of a command, with all values replaced that are, or look like, secrets."""
+    """Return the words of a command, with all values replaced that are, or look like, secrets."""
     words: list[str] = []
     value_is_secret = False
     for word in command:
@@ -55,8 +56,9 @@ def redacted(command: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
 
 
 def redacted_lines(lines: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
-    """Lines of output: as words of a command, and also `password: x`, `Bearer x`, private keys and
-    the names of people in paths of home folders."""
+    """Redact lines of output: as words of a command, and also `password: x`, `Bearer x`, private
+    keys and the names of people in paths of home folders.
+    """
     parts = [part for secret in secrets for part in secret.split("\n")]
     known = sorted({p.strip() for p in parts if len(p.strip()) >= _SHORTEST_SECRET}, key=len)
     kept: list[str] = []
@@ -86,7 +88,9 @@ def _line(line: str, secrets: Sequence[str]) -> str:
 
 
 def _announces(piece: str, named: bool, is_secret: bool) -> bool:
-    """Whether the next word is a secret: `--token x`, `password: x`, `Authorization: Basic x`."""
+    """Return whether the next word is a secret: `--token x`, `password: x`, `Authorization: Basic
+    x`.
+    """
     if piece.lower() == "bearer" or (is_secret and piece.lower() == "basic"):
         return True
     is_whole = "=" not in piece[:-1] and ":" not in piece[:-1]
@@ -124,7 +128,7 @@ def _value(value: str) -> str:
 
 
 def _is_opaque(text: str) -> bool:
-    """Whether a text looks random: mixed kinds of characters and high entropy."""
+    """Return whether a text looks random: mixed kinds of characters and high entropy."""
     kinds = [any(map(test, text)) for test in (str.isdigit, str.isupper, str.islower)]
     if re.fullmatch(r"[0-9a-f]{32,}", text, re.IGNORECASE):
         return True

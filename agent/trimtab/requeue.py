@@ -1,4 +1,4 @@
-"""What the scheduler calls the job that it starts again after an interruption.
+"""Identifies the scheduler's job, which it starts again after an interruption.
 
 Runs with the same id continue one another, unless the one before finished. Runs that already share
 their run id by it (Slurm's job id, SageMaker's job name) are attempts of one run.
@@ -18,7 +18,7 @@ _INDEXED = re.compile(r"(?P<job>.+)-(?P<index>\d+)\Z")
 
 
 def requeue_id(environment: Mapping[str, str], namespace_file: Path = _NAMESPACE) -> str:
-    """`scheduler/its names`; empty: no scheduler that is known."""
+    """Return `scheduler/its names`; empty if no known scheduler is used."""
     found = (
         _slurm(environment)
         or _sagemaker(environment)
@@ -29,7 +29,7 @@ def requeue_id(environment: Mapping[str, str], namespace_file: Path = _NAMESPACE
 
 
 def _slurm(environment: Mapping[str, str]) -> str:
-    """An array's tasks are jobs of their own."""
+    """Return Slurm's id. An array's tasks are jobs of their own."""
     job, cluster = _text(environment, "SLURM_JOB_ID"), _text(environment, "SLURM_CLUSTER_NAME")
     return f"slurm/{cluster}/{job}" if job else ""
 
@@ -45,8 +45,9 @@ def _torchelastic(environment: Mapping[str, str]) -> str:
 
 
 def _kubernetes(environment: Mapping[str, str], namespace_file: Path) -> str:
-    """Of an indexed Job: its pods are named by the Job and their index, however often they are
-    replaced. Other pods have a name of their own each time."""
+    """Return the id of an indexed Job: its pods are named by the Job and their index, however often
+    they are replaced. Other pods have a name of their own each time.
+    """
     index = _text(environment, "JOB_COMPLETION_INDEX")
     named = _INDEXED.match(socket.gethostname())
     if not index or not named or named["index"] != index:

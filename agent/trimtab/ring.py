@@ -35,7 +35,8 @@ _HELD_RECORDS = 2_048
 
 STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
 CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
-GLOBAL_STEP, RESTORE, COMPILE, CHECKPOINT_FILE = range(13, 17)
+GLOBAL_STEP, RESTORE, COMPILE, CHECKPOINT_FILE, DDP = range(13, 18)
+GPU_STEPS, TORCH_MEMORY, OUT_OF_MEMORY, EPOCH_LENGTH = range(18, 22)
 """STEP: duration ns, data wait ns, samples. UNTIMED_STEP: -, -, samples. EPOCH: number.
 LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch size,
 prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
@@ -43,6 +44,11 @@ MEMORY: most bytes allocated and reserved on this rank's GPU, bytes it has. RANK
 size, process id; flags: how often the launcher restarted it. PROFILE: first step, steps, bytes (0:
 failed). GLOBAL_STEP: steps that the training has done. RESTORE: duration ns, bytes, step. COMPILE:
 duration ns, how many compilations. CHECKPOINT_FILE: fingerprint, bytes; flags: 1 if it was loaded.
+DDP: ns of communication after the rank's own backward, iteration.
+GPU_STEPS: ns on the GPU, steps, ns to launch them. TORCH_MEMORY: bytes allocated and reserved now,
+how often memory ran out; flags: how often torch freed its cache and tried again. OUT_OF_MEMORY:
+bytes that were asked for, that were free, that the GPU has; flags: the GPU's number in the process.
+EPOCH_LENGTH: samples of the rank.
 -1 is "not known"."""
 
 PIN_MEMORY, PERSISTENT_WORKERS, EVALUATES = 1, 2, 4
@@ -97,8 +103,9 @@ class RingWriter:
 
 
 def _made(folder: Path) -> tuple[Path, int]:
-    """`PID.ring`, open; `PID-1.ring` after the process has replaced its program (exec), and so on:
-    the agent may not have read the earlier ring yet."""
+    """Make `PID.ring` and return it open; `PID-1.ring` after the process has replaced its program
+    (exec), and so on: the agent may not have read the earlier ring yet.
+    """
     for number in count():
         path = folder / (f"{os.getpid()}-{number}.ring" if number else f"{os.getpid()}.ring")
         with suppress(FileExistsError):
@@ -108,14 +115,16 @@ def _made(folder: Path) -> tuple[Path, int]:
 
 
 def process_of(name: str) -> int:
-    """The id of the process whose ring has this file name; -1 for other files."""
+    """Return the id of the process whose ring has this file name; -1 for other files."""
     stem, suffix = os.path.splitext(name)  # noqa: PTH122 - runs often
     pid = stem.partition("-")[0]
     return int(pid) if suffix == ".ring" and pid.isdecimal() else -1
 
 
 def is_made(path: Path) -> bool:
-    """Whether the writer has made the ring; false while it is being made. May raise OSError."""
+    """Return whether the writer has made the ring; false while it is being made. May raise
+    OSError.
+    """
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
@@ -136,7 +145,9 @@ class RingReader:
         self.lost = 0
 
     def records(self) -> Iterator[tuple[int, ...]]:
-        """New records as (kind, phase, name or flags, monotonic ns, a, b, c), oldest first."""
+        """Yield the new records as (kind, phase, name or flags, monotonic ns, a, b, c), oldest
+        first.
+        """
         written = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
         if written - self._read > CAPACITY - _BEING_WRITTEN:
             oldest = written - CAPACITY + _BEING_WRITTEN

@@ -7,11 +7,12 @@ from typing import Any
 
 from trimtab import ring
 
+_NO_GPU = 2**32 - 1
 RingEvent = tuple[str, dict[str, Any]]
 
 
 def ring_event(kind: int, flags: int, fields: tuple[int, ...]) -> RingEvent | None:
-    """The event's kind and data (`wire.Event`); None for a record of no known kind."""
+    """Return the event's kind and data (`wire.Event`), or None for a record of no known kind."""
     read = _READERS.get(kind)
     return None if read is None else read(flags, *fields)
 
@@ -75,6 +76,38 @@ def _checkpoint_file(flags: int, fingerprint: int, size_bytes: int, _: int) -> R
     return "checkpoint_loaded" if flags else "checkpoint_saved", data
 
 
+def _ddp(flags: int, communication_ns: int, iteration: int, _: int) -> RingEvent:
+    seconds = round(communication_ns / 1e9, 6)
+    return "ddp", {"communication_seconds": seconds, "iteration": iteration}
+
+
+def _gpu_steps(flags: int, gpu_ns: int, steps: int, launch_ns: int) -> RingEvent:
+    data = {"gpu_seconds": round(gpu_ns / 1e9, 6), "launch_seconds": round(launch_ns / 1e9, 6)}
+    return "gpu_steps", {"steps": steps, **data}
+
+
+def _torch_memory(flags: int, allocated: int, reserved: int, failures: int) -> RingEvent:
+    return "torch_memory", {
+        "allocated_bytes": allocated,
+        "reserved_bytes": reserved,
+        "retries": flags,
+        "failures": failures,
+    }
+
+
+def _out_of_memory(flags: int, asked: int, free: int, total: int) -> RingEvent:
+    return "gpu_out_of_memory", {
+        "gpu": None if flags == _NO_GPU else flags,
+        "requested_bytes": asked,
+        "free_bytes": _known(free),
+        "total_bytes": _known(total),
+    }
+
+
+def _epoch_length(flags: int, samples: int, _: int, __: int) -> RingEvent:
+    return "epoch_length", {"samples": _known(samples)}
+
+
 def _known(value: int) -> int | None:
     return None if value < 0 else value
 
@@ -90,4 +123,9 @@ _READERS: dict[int, Callable[..., RingEvent]] = {
     ring.RESTORE: _restore,
     ring.COMPILE: _compile,
     ring.CHECKPOINT_FILE: _checkpoint_file,
+    ring.DDP: _ddp,
+    ring.GPU_STEPS: _gpu_steps,
+    ring.TORCH_MEMORY: _torch_memory,
+    ring.OUT_OF_MEMORY: _out_of_memory,
+    ring.EPOCH_LENGTH: _epoch_length,
 }

@@ -26,19 +26,19 @@ class Run:
     url: str = ""
     """The URL of its page; empty if no service is set."""
     session: str = ""
-    """What the agent says of its session to MLflow's clients, as JSON."""
+    """The session as the agent describes it to MLflow's clients, as JSON."""
 
     def __bool__(self) -> bool:
         return bool(self.id)
 
 
 def publish(folder: Path, run: Run) -> None:
-    """The agent's side: write what is known of the run."""
+    """Write, on the agent's side, what is known of the run."""
     _write(folder / _RUN_NAME, asdict(run))
 
 
 def published(folder: Path) -> Run:
-    """The other side: read it. Raises OSError or ValueError."""
+    """Read, on the other side, what the agent wrote. Raises OSError or ValueError."""
     document = json.loads((folder / _RUN_NAME).read_text())
     return Run(*(str(document.get(name, "")) for name in ("id", "url", "session")))
 
@@ -52,14 +52,14 @@ def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
 
 
 class ScriptParameters:
-    """The agent's side: the parameters that scripts set."""
+    """Parameters that scripts set, on the agent's side."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen_ns: dict[str, int] = {}
 
     def changed(self) -> dict[str, Any]:
-        """Parameters from files that changed since the last call."""
+        """Return the parameters from files that changed since the last call."""
         parameters: dict[str, Any] = {}
         for path in sorted(self._folder.glob(f"*{_PARAMETERS_SUFFIX}")):
             with suppress(OSError, ValueError):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from trimtab.draft import Draft
 from trimtab.loops import Sealed, TrainingLoops
-from trimtab.sources import Reading, Source
+from trimtab.sources import Reading, Source, SpanSource
 from trimtab.timeline import Timeline
 
 SEAL_SECONDS = 10.0
@@ -19,14 +20,26 @@ _GAP_TICKS = 4
 _CLOCK_STEP_NS = 2_000_000_000
 
 Seal = Callable[[Draft, Sealed, int], None]
-"""Called with the samples and steps of a segment, and its end in ns since the session's start."""
+"""A function that is called with the samples and steps of a segment, and its end in ns since the
+session's start."""
+
+
+class _Closing(NamedTuple):
+    """A segment that has ended, and waits for late answers about its last seconds."""
+
+    draft: Draft
+    loops: Sealed
+    ended_ns: int
 
 
 class Sampler(threading.Thread):
-    """Ticks by the monotonic clock. A missed tick is skipped.
+    """Thread that ticks by the monotonic clock. A missed tick is skipped.
 
     A tick that is much too late (machine suspended, process stopped) begins a new segment with a
     `gap` event; `from_ms` and `to_ms` count from the start of the session.
+
+    A segment is sealed when its last tick has been answered by the source that answers in arrears,
+    at the latest with the end of the next one.
     """
 
     def __init__(
@@ -36,13 +49,19 @@ class Sampler(threading.Thread):
         timeline: Timeline,
         interval_seconds: float,
         seal: Seal,
+        in_arrears: SpanSource | None = None,
     ) -> None:
+        """Create the thread. `in_arrears` is the source that answers some series for the time
+        since, if one does.
+        """
         super().__init__(name="trimtab-sampler", daemon=True)
         self._sources = sources
         self._loops = loops
         self._timeline = timeline
         self._interval_ns = self._asked_interval_ns = round(interval_seconds * 1e9)
         self._seal = seal
+        self._in_arrears = in_arrears
+        self._closing: _Closing | None = None
         self.problem = ""
         self._stop_asked = threading.Event()
         self._last_events: list[tuple[str, dict[str, Any]]] = []
@@ -62,14 +81,16 @@ class Sampler(threading.Thread):
         self._safely(self._finish)
 
     def _safely(self, work: Callable[..., None], *arguments: int) -> None:
-        """An error here may lose a sample, but must not reach the training."""
+        """Do work whose errors may lose a sample, but must not reach the training."""
         try:
             work(*arguments)
         except Exception as error:
             self.problem = f"{type(error).__name__}: {error}"
 
     def set_interval(self, seconds: float) -> None:
-        """After the next tick, in a new segment; may be called from any thread."""
+        """Change the interval after the next tick, in a new segment; may be called from any
+        thread.
+        """
         self._asked_interval_ns = round(seconds * 1e9)
 
     def finish(self, events: list[tuple[str, dict[str, Any]]], at_most_seconds: float) -> None:
@@ -86,8 +107,11 @@ class Sampler(threading.Thread):
             reading = self._read()
             reading["agent.tick_late_ms"] = max(0, late_ms)
             self._draft.add(now, reading)
+            self._fill()
             self._loops.poll()
         self._ticked_ns = now
+        if self._closing and self._is_answered(self._closing.ended_ns):
+            self._close()
         self._watch_clock(now)
         if self._interval_ns != self._asked_interval_ns:
             self._change_interval(now)
@@ -95,7 +119,7 @@ class Sampler(threading.Thread):
             self._seal_draft(now)
 
     def _change_interval(self, now: int) -> None:
-        """A segment has one resolution, so a new interval begins a new segment."""
+        """Begin a new segment for a new interval: a segment has one resolution."""
         self._seal_draft(now)
         self._interval_ns = self._asked_interval_ns
         self._draft = self._new_draft(now)
@@ -117,7 +141,7 @@ class Sampler(threading.Thread):
         self._read()
 
     def _watch_clock(self, now: int) -> None:
-        """If the wall clock was set, record an event; sample times don't change."""
+        """Record an event if the wall clock was set; sample times don't change."""
         step = self._timeline.clock_step_ns()
         if abs(step - self._clock_step_ns) > _CLOCK_STEP_NS:
             seconds = round((step - self._clock_step_ns) / 1e9, 1)
@@ -125,16 +149,46 @@ class Sampler(threading.Thread):
             self._clock_step_ns = step
 
     def _seal_draft(self, ended_ns: int, began_next: int | None = None) -> None:
+        self._close()
         draft = self._draft
         self._draft = self._new_draft(ended_ns if began_next is None else began_next)
-        self._seal(draft, self._loops.seal(draft.start_ns), ended_ns)
+        self._closing = _Closing(draft, self._loops.seal(draft.start_ns), ended_ns)
+        if self._is_answered(ended_ns):
+            self._close()
+
+    def _is_answered(self, until_ns: int) -> bool:
+        source = self._in_arrears
+        answered_ns = source.answered_until_ns if source else math.inf
+        return math.isinf(answered_ns) or (
+            self._timeline.from_monotonic_ns(int(answered_ns)) >= until_ns
+        )
+
+    def _fill(self) -> None:
+        """Complete ticks of the past with what became known about them."""
+        to_session = self._timeline.from_monotonic_ns
+        for span in self._in_arrears.take_spans() if self._in_arrears else ():
+            span = span._replace(
+                since_ns=to_session(span.since_ns), until_ns=to_session(span.until_ns)
+            )
+            if self._closing:
+                self._closing.draft.fill(span)
+            self._draft.fill(span)
+
+    def _close(self) -> None:
+        closing, self._closing = self._closing, None
+        if closing:
+            self._seal(*closing)
 
     def _new_draft(self, start_ns: int) -> Draft:
         return Draft(start_ns, self._interval_ns // 1_000_000)
 
     def _finish(self) -> None:
+        if self._in_arrears:
+            self._in_arrears.settle()
         now = self._timeline.now_ns()
         self._draft.add(now, self._read())
+        self._fill()
         for kind, data in self._last_events:
             self._draft.event(now, kind, **data)
         self._seal_draft(now)
+        self._close()

@@ -31,7 +31,9 @@ Item = TypeVar("Item")
 
 
 class Attachment:
-    """Whether this process is measured, and its recorder once something was recorded."""
+    """State of this process: whether it is measured, and its recorder once something was
+    recorded.
+    """
 
     def __init__(self) -> None:
         self.folder = os.environ.get("TRIMTAB_RUN_DIR", "")
@@ -40,7 +42,9 @@ class Attachment:
         self.recorder: Recorder | None = None
 
     def open(self, known: ProcessRank | None = None) -> Recorder | None:
-        """`known`: the rank from the framework; default: the rank from the launcher."""
+        """Open the recorder. `known` is the rank from the framework; by default, the rank comes
+        from the launcher.
+        """
         if self.recorder is None and self.folder:
             try:
                 where = known or process_rank(os.environ)
@@ -50,7 +54,7 @@ class Attachment:
         return self.recorder
 
     def forked(self) -> None:
-        """A forked worker must not write into its parent's ring."""
+        """Forget the parent's ring, into which a forked worker must not write."""
         if self.recorder:
             self.recorder.abandon()
         self.recorder = None
@@ -96,7 +100,7 @@ def step(samples: int | None = None, *, number: int | None = None) -> None:
 
 
 def _count(samples: Any) -> int:
-    """A step counts even if its number of samples is invalid."""
+    """Return the number of samples. A step counts even if that number is invalid."""
     if samples is None:
         return NOT_KNOWN
     with suppress(Exception):

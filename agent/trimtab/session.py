@@ -40,11 +40,11 @@ _OTHERS_SECONDS = 2.0
 _FOLDER_PREFIX = "trimtab-run-"
 
 Stop = Callable[[str, float], None]
-"""Ends the command for a rule, with some seconds between SIGTERM and SIGKILL."""
+"""A function that ends the command for a rule, with some seconds between SIGTERM and SIGKILL."""
 
 
 class Session:
-    """From just before the command starts until its last segment is on its way."""
+    """Measurement from just before the command starts until its last segment is on its way."""
 
     def __init__(
         self,
@@ -54,9 +54,10 @@ class Session:
         folder: Path | None = None,
         watch: Watch | None = None,
     ) -> None:
-        """`folder`: of an agent that measured this run before and has ended.
+        """Prepare a measurement.
 
         Args:
+            folder: of an agent that measured this run before and has ended.
             watch: follows the steps, if this is a probe.
         """
         self.id = uuid4()
@@ -97,15 +98,16 @@ class Session:
         self.spool.add_session(str(self.id), str(self.run_id), destination)
         self._send_declaration()
         sources = [*machine_sources(), *self._own_sources(pid)]
+        gpus = next((source for source in sources if isinstance(source, Gpus)), None)
         interval = self._options.interval_seconds
         loops = TrainingLoops(self.folder, self._timeline, self._taken_over, self._watch)
-        self._sampler = Sampler(sources, loops, self._timeline, interval, self._seal)
+        self._sampler = Sampler(sources, loops, self._timeline, interval, self._seal, gpus)
         self._sampler.start()
         self._start_uploader(pid, stop)
         threading.Thread(target=self._detect, daemon=True).start()
 
     def _own_sources(self, pid: int | None) -> list[Source]:
-        """The sources of the run's processes and GPUs, if there are any."""
+        """Return the sources of the run's processes and GPUs, if there are any."""
         own: list[Source] = []
         follow: list[Callable[[int], None]] = []
         if pid is not None:
@@ -113,11 +115,17 @@ class Session:
                 self._tree = ProcessTree(pid, self.folder, Stages(self._record, self._secrets))
                 own.append(self._tree)
                 follow.append(self._tree.follow)
-        with suppress(OSError):
-            pids = self._tree.pids if self._tree else None
+        pids = self._tree.pids if self._tree else None
+        try:
             gpus = Gpus(self._record, self._add_gpus, self._target.environment, pids)
             own.append(gpus)
             follow.append(gpus.follow)
+        except OSError:
+            # Here, because most machines have no GPU of AMD's either.
+            from trimtab.sources.amd import AmdGpus
+
+            with suppress(OSError):
+                own.append(AmdGpus(self._record, self._add_gpus, self._target.environment))
         return [Members(self.folder, follow), *own] if self._tree else own
 
     def _start_uploader(self, pid: int | None, stop: Stop | None) -> None:
@@ -138,7 +146,7 @@ class Session:
         wait_for_others(self.folder, min(_OTHERS_SECONDS, at_most_seconds / 2))
         ending = _of_all(ending, self.folder)
         if self._tree and ending.cpu_seconds is not None:
-            self._tree.reaped(ending.cpu_seconds)
+            self._tree.reaped(ending.cpu_seconds, ending.run_delay_seconds)
         facts: dict[str, Any] = {"state": ending.state, "exit_code": ending.exit_code}
         facts |= self._failure.of(ending, self._tree)
         for number, line in enumerate(stderr.finish(self._secrets) if stderr else ()):
@@ -174,26 +182,28 @@ class Session:
 
     @property
     def uploaded(self) -> int:
-        """How many segments of this process the service accepted."""
+        """Return how many segments of this process the service accepted."""
         return self.uploader.taken if self.uploader else 0
 
     @property
     def waiting(self) -> int:
-        """How many uploads of this session the service hasn't accepted."""
+        """Return how many uploads of this session the service hasn't accepted."""
         return self.spool.contents([str(self.id)]).unsent
 
-    # On the sampler's thread
+    # Called on the sampler's thread
 
     def _seal(self, draft: Draft, loops: Sealed, ended_ns: int) -> None:
         seq, self._next_seq = self._next_seq, self._next_seq + 1
-        own, self._own_events = self._own_events, []
+        is_last = any(event.kind == "session_end" for event in draft.events)
+        own = [event for event in self._own_events if is_last or event[0] <= ended_ns]
+        self._own_events = self._own_events[len(own) :]
         own_events = [
             Event(max(0, at_ns - draft.start_ns) // 1_000_000, kind, data)
             for at_ns, kind, data in own
         ]
         events = [*loops.events, *own_events, *draft.events]
         if self._watch:
-            self._watch.sealed(draft.blocks(), events)
+            self._watch.sealed(draft.blocks(), events, draft.start_ns // 1_000_000)
         for event in events:
             if event.kind == "session_end":
                 event.data["final_seq"] = seq
@@ -229,13 +239,15 @@ class Session:
             self._collector.start()
 
     def _collect(self) -> None:
-        """Runs in its own thread: hashing and moving a large file takes longer than a tick."""
+        """Collect files in a thread of their own: hashing and moving a large file takes longer than
+        a tick.
+        """
         for problem in profiles.collect(self.folder, self.spool, str(self.id)):
             self._say(problem)
         if self.uploader:
             self.uploader.wake()
 
-    # From any thread
+    # Called from any thread
 
     def _record(self, kind: str, data: dict[str, Any]) -> None:
         self._own_events.append((self._timeline.now_ns(), kind, data))
@@ -267,13 +279,17 @@ class Session:
 
 
 def _of_all(ending: Ending, folder: Path) -> Ending:
-    """A run of several commands on this node has failed if one of the commands has."""
+    """Return the ending of all commands: a run of several on this node has failed if one of them
+    has.
+    """
     worst = worst_exit_code(folder)
     return ending if ending.exit_code != 0 or not worst else replace(ending, exit_code=worst)
 
 
 def _sweep_folders_of_killed_agents() -> None:
-    """Trainings that outlive their agent keep their rings mapped; only the names are deleted."""
+    """Delete the folders of killed agents. Trainings that outlive their agent keep their rings
+    mapped; only the names are deleted.
+    """
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*-*"):
         pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
         if pid.isdecimal() and not Path(f"/proc/{pid}").exists() and not living(folder):

@@ -10,7 +10,7 @@ from trimtab.identity import Server
 
 
 def path() -> Path:
-    """$XDG_CONFIG_HOME/trimtab/service.json, else ~/.config/trimtab/service.json."""
+    """Return $XDG_CONFIG_HOME/trimtab/service.json, or else ~/.config/trimtab/service.json."""
     home = os.environ.get("HOME") or "/nonexistent"
     base = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     return Path(base) / "trimtab" / "service.json"
@@ -29,7 +29,7 @@ def save_server(server: Server) -> Path:
 
 
 def saved_server() -> Server:
-    """The saved service; empty if none is saved or the file can't be read."""
+    """Return the saved service; empty if none is saved or the file can't be read."""
     try:
         document = json.loads(path().read_text())
         return Server(str(document["url"]), str(document["token"]))

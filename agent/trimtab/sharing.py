@@ -23,12 +23,12 @@ _MEMBER_SUFFIX = ".member"
 _PUBLISH_SECONDS = 2.0
 _ASK_SECONDS = 0.05
 _LEAVE_SECONDS = 1.0
-"""Between the end of a command and the report of its agent, on a busy machine."""
+"""The time between the end of a command and the report of its agent, on a busy machine."""
 _ENDED = "ended"
 
 
 class Lock:
-    """Held by the agent that measures this run on this node, until it ends."""
+    """Lock of the agent that measures this run on this node, until it ends."""
 
     def __init__(self, run: UUID, attempt: int) -> None:
         folder = Path(tempfile.gettempdir()) / f"trimtab-{os.getuid()}-shared"
@@ -52,7 +52,7 @@ class Lock:
         os.pwrite(self._file, os.fsencode(folder), 0)
 
     def measuring_folder(self) -> Path | None:
-        """The folder of the measuring agent; None if it isn't published within 2 s."""
+        """Return the folder of the measuring agent; None if it isn't published within 2 s."""
         until = time.monotonic() + _PUBLISH_SECONDS
         while time.monotonic() < until:
             folder = Path(os.fsdecode(os.pread(self._file, 4096, 0)))
@@ -78,12 +78,12 @@ def leave(folder: Path, pid: int, exit_code: int | None) -> None:
 
 
 def living(folder: Path) -> list[int]:
-    """The registered processes that still run."""
+    """Return the registered processes that still run."""
     return [pid for pid, started, _ in _members(folder) if process_started(pid) == started]
 
 
 def worst_exit_code(folder: Path) -> int:
-    """The highest exit code of the registered processes that ended; 0 if there is none."""
+    """Return the highest exit code of the registered processes that ended; 0 if there is none."""
     codes = [code for _, _, code in _members(folder)]
     return max(codes, default=0)
 
@@ -117,7 +117,7 @@ class Members:
 
 
 def _are_leaving(folder: Path) -> bool:
-    """A registered process has ended, and its agent has not reported that yet."""
+    """Return whether a registered process has ended, and its agent has not reported that yet."""
     return any(
         started != _ENDED and process_started(pid) != started
         for pid, started, _ in _members(folder)
@@ -131,7 +131,7 @@ def _write(folder: Path, pid: int, text: str) -> None:
 
 
 def _members(folder: Path) -> list[tuple[int, str, int]]:
-    """Process id, start time ("ended" after its end), and exit code."""
+    """Return process id, start time ("ended" after its end), and exit code of each member."""
     members = []
     for path in folder.glob(f"*{_MEMBER_SUFFIX}"):
         with suppress(OSError, ValueError):

@@ -10,14 +10,15 @@ from typing import NamedTuple
 from trimtab.wire import StepBlock, StepSummary
 
 EXACT_STEPS = 500
-"""Per rank and segment; above this, steps are summarised per second."""
+"""The most steps per rank and segment that are sent singly; above this, steps are summarised per
+second."""
 _SLOWEST = 20
 
 
 class Step(NamedTuple):
     phase: str
     end_us: int
-    """Since the start of the session."""
+    """The end since the start of the session."""
     duration_us: int
     data_wait_us: int | None
     samples: int | None
@@ -51,7 +52,7 @@ class _Second:
 
 
 def _sum(total: int | None, value: int | None) -> int | None:
-    """Unknown if one part is: a partial sum would look complete."""
+    """Add, unless one part is unknown: a partial sum would look complete."""
     return None if total is None or value is None else total + value
 
 
@@ -74,7 +75,9 @@ class RankSteps:
             self._exact = []
 
     def seal(self, start_us: int) -> tuple[list[StepBlock], list[StepSummary]]:
-        """The collected steps, in times since `start_us` of the session. Empties the collection."""
+        """Return the collected steps, in times since `start_us` of the session. Empties the
+        collection.
+        """
         phases = dict.fromkeys(step.phase for step in self._exact)
         blocks = [self._block(phase, start_us) for phase in phases]
         summaries = [

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from trimtab import launch
 from trimtab.kept_stderr import KeptStderr
 from trimtab.launch import Inheritance
+from trimtab.sources.process import run_delay_seconds
 from trimtab.timeline import process_started
 
 if TYPE_CHECKING:
@@ -55,14 +56,16 @@ _ASK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Ending:
-    """How the command ended."""
+    """Ending of the command."""
 
     exit_code: int | None
-    """As in a shell: 128 + n for signal n. None: not known."""
+    """The exit code as in a shell: 128 + n for signal n. None if unknown."""
     stopped: bool
-    """A signal or a rule asked the command to end."""
+    """True if a signal or a rule asked the command to end."""
     cpu_seconds: float | None
-    """Of the command and of all descendants that were waited for; None: not known."""
+    """The CPU time of the command and of all descendants that were waited for; None if unknown."""
+    run_delay_seconds: float | None = None
+    """The time for which the command waited for a core; None if unknown."""
     rule: str = ""
     """The rule that ended the command; empty if it wasn't a rule."""
     signal: int | None = None
@@ -92,7 +95,8 @@ class Command:
         inherited: Inheritance,
         stderr: KeptStderr | None = None,
     ) -> None:
-        """Raises OSError if the command can't be started; `failure_code` gives the exit code.
+        """Start the command. Raises OSError if it can't be started; `failure_code` gives the exit
+        code.
 
         Args:
             stderr: keeps the command's last lines; None: it writes to the agent's standard error.
@@ -119,10 +123,11 @@ class Command:
     def wait(self) -> Ending:
         """Wait until the command has ended; meanwhile forward signals."""
         while True:
-            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-            if pid:
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                waited_seconds = run_delay_seconds(self.pid)
+                _, status, usage = os.wait4(self.pid, 0)
                 self._kill_leftovers()
-                return self._ending(status, usage.ru_utime + usage.ru_stime)
+                return self._ending(status, usage.ru_utime + usage.ru_stime, waited_seconds)
             if time.monotonic() >= self._kill_at:
                 self._kill()
             heard = signal.sigtimedwait(_FORWARDED | {signal.SIGCHLD}, self._patience())
@@ -130,7 +135,7 @@ class Command:
                 self._forward(heard)
 
     def end(self, rule: str, grace_seconds: float) -> None:
-        """Called from another thread: SIGTERM to all processes of the command, SIGKILL later.
+        """End the command from another thread: SIGTERM to all of its processes, SIGKILL later.
 
         Args:
             rule: the one that ends it; empty: none does.
@@ -144,7 +149,9 @@ class Command:
         os.kill(os.getpid(), signal.SIGCHLD)  # wakes `wait`, which now has a deadline
 
     def _tree(self) -> list[psutil.Process]:
-        """The command and its descendants; a launcher's workers may have their own groups."""
+        """Return the command and its descendants; a launcher's workers may have their own
+        groups.
+        """
         import psutil  # takes megabytes, and only a run that is stopped needs it
 
         with suppress(psutil.Error):
@@ -195,13 +202,13 @@ class Command:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, number)
 
-    def _ending(self, status: int, cpu_seconds: float) -> Ending:
+    def _ending(self, status: int, cpu_seconds: float, waited_seconds: float | None) -> Ending:
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code in {int(number) for number in _STOPPING}
         exit_code = 128 - code if code < 0 else code
         ended_by = -code if code < 0 else None
         is_stopped = self._stop_asked or by_signal
-        return Ending(exit_code, is_stopped, cpu_seconds, self._rule, ended_by)
+        return Ending(exit_code, is_stopped, cpu_seconds, waited_seconds, self._rule, ended_by)
 
 
 class AttachedProcess:
@@ -220,7 +227,7 @@ class AttachedProcess:
 
 @contextmanager
 def until_ended(pid: int | None) -> Iterator[AttachedProcess]:
-    """Blocks the signals that end the agent, also in threads started inside."""
+    """Block the signals that end the agent, also in threads started inside."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:
         yield AttachedProcess(pid)
@@ -229,12 +236,12 @@ def until_ended(pid: int | None) -> Iterator[AttachedProcess]:
 
 
 def _started(pid: int | None) -> str:
-    """Changes when the process has ended, even if the kernel reuses its id."""
+    """Return a text that changes when the process has ended, even if the kernel reuses its id."""
     return "" if pid is None else process_started(pid)
 
 
 def failure_code(error: OSError) -> int:
-    """The exit code of a shell: 127 if there is no such command, else 126."""
+    """Return the exit code of a shell: 127 if there is no such command, or else 126."""
     return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
 
 

@@ -1,4 +1,4 @@
-"""How fast a training loop was: warm-up left out, with an interval by block bootstrap.
+"""Measures how fast a training loop was: warm-up left out, with an interval by block bootstrap.
 
 The same rules as `advisor/probing/`, without NumPy: the agent says the figures at once.
 """
@@ -13,7 +13,7 @@ from statistics import median
 
 COMPARED_STEPS = 10
 FIRST_STEPS, EVERY_STEPS = 5, 5
-"""Never compared, and from one comparison to the next."""
+"""The first steps, which are never compared, and the steps from one comparison to the next."""
 LEVEL_TOLERANCE = 0.1
 RESAMPLES = 500
 _LOW, _HIGH = 0.1, 0.9
@@ -30,7 +30,7 @@ class Interval:
 
 
 def warmup_steps(seconds: Sequence[float], at_most: int) -> int | None:
-    """How many of the first steps are warm-up; None: it isn't over yet.
+    """Return how many of the first steps are warm-up, or None if it isn't over yet.
 
     It is over after ten steps whose median is within 10 % of that of the ten after them, and after
     `at_most` steps in any case.
@@ -46,7 +46,7 @@ def warmup_steps(seconds: Sequence[float], at_most: int) -> int | None:
 
 
 def steps_per_second(seconds: Sequence[float]) -> Interval:
-    """Steps per second of all these steps, in their order.
+    """Return the steps per second of all these steps, in their order.
 
     The interval resamples blocks of neighbouring steps (circular block bootstrap, blocks of
     n^(1/2)), because a slow step rarely comes alone.

@@ -13,7 +13,7 @@ from trimtab.wire import SessionClock
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 _CLOCK_NOISE_NS = 1_000_000
-"""Two clocks are never read at the same instant."""
+"""The difference that counts as noise: two clocks are never read at the same instant."""
 
 
 class Timeline:
@@ -32,16 +32,18 @@ class Timeline:
         return time.clock_gettime_ns(_BOOT_CLOCK) - self._started_boot_ns
 
     def suspended_ns(self) -> int:
-        """How long the machine has been suspended since the session began."""
+        """Return how long the machine has been suspended since the session began."""
         gone_ns = self.now_ns() - (time.monotonic_ns() - self.started_mono_ns)
         return gone_ns if gone_ns > _CLOCK_NOISE_NS else 0
 
     def from_monotonic_ns(self, mono_ns: int) -> int:
-        """A recent reading of CLOCK_MONOTONIC, as nanoseconds since the start of the session."""
+        """Return a recent reading of CLOCK_MONOTONIC, as nanoseconds since the start of the
+        session.
+        """
         return mono_ns - self.started_mono_ns + self.suspended_ns()
 
     def clock_step_ns(self) -> int:
-        """By how much the wall clock was set forward (or back) since the session began."""
+        """Return by how much the wall clock was set forward (or back) since the session began."""
         return time.time_ns() - self.started_at_ns - self.now_ns()
 
     def session_clock(self, session_id: UUID) -> SessionClock:
@@ -49,7 +51,9 @@ class Timeline:
 
 
 def boot_id() -> str:
-    """Changes at every boot; hashed, because the kernel's value identifies the machine."""
+    """Return a text that changes at every boot; hashed, because the kernel's value identifies the
+    machine.
+    """
     try:
         kernel_boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -58,7 +62,9 @@ def boot_id() -> str:
 
 
 def uuid7() -> UUID:
-    """RFC 9562 version 7: 48 bits of Unix milliseconds, then random; sorts by time."""
+    """Return an id of RFC 9562 version 7: 48 bits of Unix milliseconds, then random; sorts by
+    time.
+    """
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0b11 << 62) | 0b10 << 62
@@ -66,7 +72,7 @@ def uuid7() -> UUID:
 
 
 def process_started(pid: int) -> str:
-    """The start time of a process in clock ticks after boot; empty if it has ended."""
+    """Return the start time of a process in clock ticks after boot; empty if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

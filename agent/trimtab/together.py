@@ -1,4 +1,4 @@
-"""Which segments of a backlog go in one request.
+"""Chooses which segments of a backlog go in one request.
 
 A request with several settles only what the service accepts. Everything else (what is refused, too
 large, or postponed) is sent by itself afterwards, so that it is treated as it always is.
@@ -17,8 +17,8 @@ from trimtab.wire import LENGTH_BYTES
 MOST_SEGMENTS, MOST_BYTES = 32, 256 * 1024
 """Five minutes of samples; below what proxies accept by default, and answered within seconds."""
 REST_SECONDS = 10.0
-"""After a request with several that failed as a whole. Until then segments are sent one by one:
-perhaps only such requests fail."""
+"""The time after a request with several segments that failed as a whole. Until then segments are
+sent one by one: perhaps only such requests fail."""
 _BUSY = (429, 503)
 _UNKNOWN = (404, 405)
 _PASSING = (Verdict.LATER, Verdict.NOT_ALLOWED)
@@ -29,13 +29,13 @@ class Together:
 
     def __init__(self) -> None:
         self._is_known = True
-        """False: the service is older, and takes one segment a request."""
+        """False if the service is older, and takes one segment a request."""
         self._most_bytes = MOST_BYTES
         self._rests_until = 0.0
         self._alone: set[tuple[str, int]] = set()
 
     def with_others(self, newest: Waiting, spool: Spool) -> list[Waiting]:
-        """The segment, and others of its session that can be sent with it."""
+        """Return the segment, and others of its session that can be sent with it."""
         chosen = [newest]
         if not self._is_known or time.monotonic() < self._rests_until or self._must_wait(newest):
             return chosen
@@ -49,7 +49,9 @@ class Together:
         return chosen
 
     def learn(self, several: Sequence[Waiting], answer: Answer) -> list[Answer]:
-        """What the service answered to each segment; empty if the request failed as a whole."""
+        """Return what the service answered to each segment; empty if the request failed as a
+        whole.
+        """
         rows = answer.each(len(several))
         for segment, row in zip(several, rows):
             if row.verdict is not Verdict.TAKEN and row.status not in _BUSY:
@@ -67,7 +69,8 @@ class Together:
 
 
 def deciding_answer(answer: Answer, rows: Sequence[Answer]) -> Answer | None:
-    """The answer that says whether to pause; None if a segment can be sent by itself at once.
+    """Return the answer that says whether to pause; None if a segment can be sent by itself at
+    once.
 
     A service that is busy says so for each segment that it left out.
     """

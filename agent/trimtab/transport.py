@@ -26,12 +26,13 @@ _MOST_ANSWER_BYTES = 1024 * 1024
 class Verdict(enum.Enum):
     TAKEN = "taken"
     REFUSED = "refused"
-    """The service can never accept this upload: set it apart and go on."""
+    """The verdict on an upload that the service can never accept: set it apart and go on."""
     TOO_LARGE = "too large"
-    """Too large for the service or a proxy: send it in parts."""
+    """The verdict on an upload that is too large for the service or a proxy: send it in parts."""
     NOT_ALLOWED = "not allowed"
     POSTPONED = "postponed"
-    """A problem of this upload that may go away: try it again later, and send others meanwhile."""
+    """The verdict on an upload with a problem that may go away: try it again later, and send others
+    meanwhile."""
     LATER = "later"
 
 
@@ -49,7 +50,9 @@ class Answer:
 
     @property
     def verdict(self) -> Verdict:
-        """TAKEN and REFUSED only if the service itself says so: proxies answer, too."""
+        """Return the verdict. It is TAKEN or REFUSED only if the service itself says so: proxies
+        answer, too.
+        """
         if self.status == 413:
             return Verdict.TOO_LARGE
         if self._is_receipt:
@@ -68,11 +71,14 @@ class Answer:
 
     @property
     def is_problem(self) -> bool:
-        """An error in the service's own form; earlier versions gave it the type about:blank."""
+        """Return whether this is an error in the service's own form; earlier versions gave it the
+        type about:blank.
+        """
         return self.content_type == PROBLEM_TYPE and bool(self.document)
 
     def each(self, count: int) -> list[Answer]:
-        """What is answered to each of `count` segments; empty if the service answers no such thing.
+        """Return the answer to each of `count` segments; empty if the service answers no such
+        thing.
 
         Pauses and directives are in this answer itself.
         """
@@ -87,7 +93,9 @@ class Answer:
 
     @property
     def _is_of_service(self) -> bool:
-        """A sign-in page is a 200, too; even one in JSON doesn't have this field."""
+        """Return whether the service answered. A sign-in page is a 200, too; even one in JSON
+        doesn't have this field.
+        """
         is_json = self.status == 200 and self.content_type == "application/json"
         return is_json and isinstance(self.document.get("server_time_ns"), int)
 
@@ -204,7 +212,7 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
 
 
 def _of_row(row: dict[str, Any]) -> Answer:
-    """As if the segment had been sent by itself."""
+    """Return the answer to one segment, as if it had been sent by itself."""
     status, problem = row.get("status"), row.get("problem")
     if status == 200:
         receipt = {"duplicate": row.get("duplicate"), "server_time_ns": 0}
@@ -216,7 +224,9 @@ def _of_row(row: dict[str, Any]) -> Answer:
 
 
 def _problem(response: http.client.HTTPResponse, document: dict[str, Any]) -> str:
-    """In words. The target of a redirect is named only: it must not get the token."""
+    """Return the answer's problem in words. A redirect's target is only named, never followed: it
+    must not get the token.
+    """
     problem = f"{response.status} {response.reason}"
     if 300 <= response.status < 400:
         target = response.getheader("Location", "").partition("?")[0]
@@ -231,7 +241,7 @@ def _problem(response: http.client.HTTPResponse, document: dict[str, Any]) -> st
 def _retry_after_seconds(
     response: http.client.HTTPResponse, document: dict[str, Any]
 ) -> float | None:
-    """From the body or the header, in seconds, at most an hour."""
+    """Return the time to wait from the body or the header, in seconds, at most an hour."""
     if asked := _asked_seconds(document):
         return asked
     header = response.getheader("Retry-After", "")

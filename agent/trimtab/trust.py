@@ -14,7 +14,9 @@ _BUNDLE = "SSL_CERT_FILE"
 
 
 def from_folder() -> ssl.SSLContext | None:
-    """Trusts what the system's folder holds; None if there is none, or if a bundle was chosen."""
+    """Trust what the system's folder holds; return None if there is none, or if a bundle was
+    chosen.
+    """
     folder = ssl.get_default_verify_paths().capath
     if folder is None or _BUNDLE in os.environ or not any(Path(folder).glob("????????.0")):
         return None
@@ -22,7 +24,7 @@ def from_folder() -> ssl.SSLContext | None:
 
 
 def everything() -> ssl.SSLContext:
-    """Trusts also what is only in the system's bundle, or in the one that was chosen."""
+    """Trust also what is only in the system's bundle, or in the one that was chosen."""
     return _for_http(ssl.create_default_context())
 
 

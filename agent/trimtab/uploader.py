@@ -44,7 +44,9 @@ class Courier:
         own: str = "",
         on_directives: Callable[[Any], None] = lambda directives: None,
     ) -> None:
-        """`on_directives` gets the directives in responses to segments of the session `own`."""
+        """Prepare uploads. `on_directives` gets the directives in responses to segments of the
+        session `own`.
+        """
         self._spool = spool
         self._own, self._on_directives = own, on_directives
         self._connection = Connection(server)
@@ -60,7 +62,9 @@ class Courier:
         """Monotonic seconds before which nothing should be sent."""
 
     def send_one(self, sessions: Iterable[str]) -> bool | None:
-        """True: one upload was sent (or set apart); False: it failed; None: nothing is waiting."""
+        """Send one upload. Returns True if it was sent (or set apart), False if it failed, None if
+        nothing is waiting.
+        """
         sessions = list(sessions)
         steps = [self._send_declaration, self._send_segment, self._send_artefact]
         if self._declaration_failed:  # one that always fails must not block the segments
@@ -93,7 +97,7 @@ class Courier:
         return self._send_several(several) if len(several) > 1 else self._send_single(segment)
 
     def _send_several(self, several: list[Waiting]) -> bool:
-        """Settles those that the service accepts. Each other one is sent by itself later."""
+        """Settle the segments that the service accepts. Each other one is sent by itself later."""
         newest = several[0]
         path = f"runs/{newest.run}/segments/{newest.session}"
         body = join_bodies([segment.body for segment in several])
@@ -162,7 +166,9 @@ class Courier:
         return self._went(answer)
 
     def _set_aside(self, session: str, item: str, answer: Answer, what: str) -> None:
-        """An upload that the service can't accept, now or ever, lets the others pass."""
+        """Set an upload aside that the service can't accept, now or ever, so that the others
+        pass.
+        """
         if answer.verdict is Verdict.REFUSED:
             self._spool.postponed.refuse(session, item, answer.problem)
             self._say_once(f"{_REFUSED.format(what)}: {answer.problem}")
@@ -171,7 +177,7 @@ class Courier:
             self._say_once(f"{what} can't be sent at present and is kept: {answer.problem}")
 
     def _resend(self, answer: Answer) -> None:
-        """A service that lost power asks again for segments that it had accepted."""
+        """Send segments again that a service that lost power had accepted and asks for."""
         again = answer.document.get("resend")
         for pair in again if isinstance(again, list) else []:
             if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], int):
@@ -191,7 +197,7 @@ class Courier:
             )
         elif not good:
             pause = _JITTER.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))
-        # What is postponed waits by itself: its Retry-After is none for the others.
+        # Postponed uploads wait by themselves: the Retry-After of one is none for the others.
         wait = 0.0 if answer.verdict is Verdict.POSTPONED else answer.retry_after_seconds or 0.0
         # All agents may get the same retry_after; each one's own pause spreads them.
         self.not_before = time.monotonic() + pause + wait
@@ -227,7 +233,7 @@ class Uploader(threading.Thread):
 
     @property
     def taken(self) -> int:
-        """How many segments of this process the service accepted."""
+        """Return how many segments of this process the service accepted."""
         return self._courier.taken
 
     def wake(self) -> None:
@@ -282,7 +288,7 @@ class Uploader(threading.Thread):
 
 
 def _ranges(answered: list[tuple[int, int]]) -> str:
-    """`12-96,3`: what a service that lost data can ask for again."""
+    """Return `12-96,3`: what a service that lost data can ask for again."""
     return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in answered)
 
 

@@ -12,7 +12,8 @@ synchronisation, logging) for few samples.
 ## When it fires
 When all three percentiles of at least one GPU are below `cpu_threshold_p95`, `gpu_threshold_p95`
 and `gpu_memory_threshold_p95`. It needs `patience_seconds` of known samples after warm-up, or
-`patience_share_pct` of a short run, and never less than 20 s.
+`patience_share_pct` of a short run, and never less than 20 s. It passes only if that is known of
+every used GPU.
 
 A first step of 10 s and more is warm-up, because it compiles. A running run that has reported no
 other step may still be starting up: it needs the whole `patience_seconds`.
@@ -42,28 +43,29 @@ back (1.1 to 1.8 times the throughput, never more than the idle time) is our est
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import pandas as pd
 
-from rules.activity import cpu_pct, first_step_end_seconds
+from rules.activity import cpu_pct
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
-from rules.evidence import after, known_part, within
+from rules.evidence import known_part, within
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, idle_seconds, unfit
 from rules.intervals import merged
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.training_loop import step_time
-from rules.windows import gpu_windows, needed_seconds, window_percentiles
-from rules.wording import lasting, named, sentence, some_gpus
+from rules.windows import gpu_windows, needed_seconds, window_percentiles, worked
+from rules.wording import lacking, named, range_pct, sentence, some_gpus
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8
 TARGET_MEMORY_PCT, MOST_TIMES = 90.0, 8.0
 WAITS_PCT = 15.0
-"""From this share on `input_bound` fires, and the batch may not be the cause."""
+"""The share of waits from which on `input_bound` fires, and the batch may not be the cause."""
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -89,12 +91,23 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     needed = needed_seconds(values, numbers)
     judged = _judged(numbers, needed)
     if not judged:
-        return Verdict("insufficient_data", _what_lacks(numbers, needed))
+        return Verdict("insufficient_data", _what_lacks(numbers, (), needed))
     bad = [gpu for gpu, percentiles in judged.items() if _is_small(percentiles, values)]
-    if not bad:
-        none = "The only GPU had no" if len(judged) == 1 else f"None of {len(judged)} GPUs had"
-        return Verdict("passed", f"{none} room for a larger batch.")
-    return _fired(numbers, judged, bad, run_seconds)
+    if bad:
+        return _fired(numbers, judged, bad, run_seconds)
+    if len(judged) < (numbers.known("used_gpus_count") or 0.0):
+        return Verdict("insufficient_data", _what_lacks(numbers, judged.keys(), needed))
+    return Verdict("passed", _is_large(judged, values))
+
+
+def _is_large(judged: dict[str, tuple[float, float, float]], values: Values) -> str:
+    cpu, gpu, memory = (range_pct(each) for each in zip(*judged.values(), strict=True))
+    limits = ("gpu_threshold_p95", "gpu_memory_threshold_p95", "cpu_threshold_p95")
+    of_gpu, of_memory, of_cpu = (f"{values[name]:g} %" for name in limits)
+    return (
+        f"No sign of too small a batch: p95 of GPU utilisation {gpu}, of GPU memory {memory}, of "
+        f"CPU {cpu}. All three of a GPU would have to be below {of_gpu}, {of_memory} and {of_cpu}."
+    )
 
 
 def _fired(
@@ -104,22 +117,21 @@ def _fired(
     wait = numbers.known("wait_share_pct")
     waits = wait is not None and wait >= WAITS_PCT
     held_up = f" But the loop waited for data for {wait:.0f} % of the step time." if waits else ""
-    low, high = _waste_seconds(numbers, bad, run)
+    low, high = _gained_seconds(numbers, bad, run)
     return Verdict(
         "fired",
         f"{sentence(some_gpus(len(bad), len(judged)))} had room for a larger batch "
         f"({named(bad, judged)}): p95 of GPU utilisation at most {gpu:.0f} %, of GPU memory "
         f"{memory:.0f} %, of CPU {cpu:.0f} %.{held_up}",
         advice=_advice(memory, waits),
-        waste_seconds_low=0.0 if waits else low,
-        waste_seconds_high=high,
+        claims=(Claim.between(IDLE_GPUS, 0.0 if waits else low, high),),
         severity="medium",
         dedupe_key="batch_size",
     )
 
 
 def _advice(memory_pct: float, waits: bool) -> str:
-    """Memory grows at most in proportion to the batch."""
+    """Say how much larger the batch may be: memory grows at most in proportion to it."""
     times = math.floor(10 * min(TARGET_MEMORY_PCT / max(memory_pct, 1.0), MOST_TIMES)) / 10
     first = "Fix the wait for data first. Then raise" if waits else "Raise"
     return (
@@ -129,7 +141,7 @@ def _advice(memory_pct: float, waits: bool) -> str:
 
 
 def _judged(numbers: Numbers, needed: float) -> dict[str, tuple[float, float, float]]:
-    """CPU, GPU and memory percentiles of each GPU whose percentiles are known for long enough."""
+    """Return the CPU, GPU and memory percentiles of each GPU that is known for long enough."""
     cpu, gpu = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("gpu_p95_pct")
     memory, seen = numbers.by_entity("gpu_memory_p95_pct"), numbers.by_entity("seen_seconds")
     both = sorted(gpu.keys() & memory.keys())
@@ -143,16 +155,21 @@ def _is_small(percentiles: tuple[float, float, float], values: Values) -> bool:
     return all(pct < values[name] for pct, name in zip(percentiles, names, strict=True))
 
 
-def _what_lacks(numbers: Numbers, needed: float) -> str:
-    if not numbers.by_entity("gpu_memory_p95_pct"):
+def _what_lacks(numbers: Numbers, judged: Collection[str], needed: float) -> str:
+    """Say why GPUs other than those in `judged` can't be judged."""
+    seen = {g: s for g, s in numbers.by_entity("seen_seconds").items() if g not in judged}
+    if short := [seconds for seconds in seen.values() if seconds < needed]:
+        return f"Not enough data: {lacking(max(short), needed, 'of samples after warm-up')}."
+    memory, cpu = numbers.by_entity("gpu_memory_p95_pct"), numbers.by_entity("cpu_p95_pct")
+    if any(gpu not in memory for gpu in seen):
         return "Missing: used GPU memory as a share of its size."
-    if not numbers.by_entity("cpu_p95_pct"):
+    if any(gpu.rpartition("/")[0] not in cpu for gpu in seen):
         return "Missing: CPU utilisation."
-    return f"Not enough data: each GPU needs {lasting(needed)} of samples after warm-up."
+    return "Missing: the utilisation of a used GPU."
 
 
-def _waste_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float, float]:
-    """Waste of each bad GPU's share of the run. A gain in throughput can't exceed the idle time."""
+def _gained_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float, float]:
+    """Return what each bad GPU's share of the run gains: at most its idle time."""
     idle, seen = numbers.by_entity("idle_seconds"), numbers.by_entity("seen_seconds")
     count = max(numbers.known("gpus_count") or 0.0, float(len(bad)))
     low = sum(min((1 - 1 / GAIN_LOW) * seen.get(g, 0.0), idle.get(g, 0.0)) for g in bad)
@@ -176,7 +193,7 @@ def _gpu_numbers(
         window_percentiles(node, used, length, {"p95": 95}),
     )
     gpu_p95, memory_p95 = (t.median("p95") if len(t) else None for t in tables)
-    work = after(busy, first_step_end_seconds(node))
+    work = worked(node, busy)
     measured: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}
     if work is None:
         return measured, None
@@ -191,9 +208,10 @@ RULE = Rule(
     id="batch_size",
     title="Batch too small for the GPU",
     category=GPU,
-    version=3,
+    version=5,
     needs=("gpu*.busy_pct",),
-    explains=IDLE_GPUS,
+    claims_on=IDLE_GPUS,
+    directness=Directness.SYMPTOM,
     parameters=(
         Parameter(
             "cpu_threshold_p95",
@@ -247,6 +265,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("input_bound", "cpu_bottleneck", "io_bottleneck"),
     sagemaker_name="BatchSize",
 )

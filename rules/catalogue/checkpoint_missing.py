@@ -54,12 +54,14 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    work, run = numbers.known("work_seconds") or 0.0, numbers.known("run_seconds") or 0.0
+    work, run = numbers.known("work_seconds"), numbers.known("run_seconds") or 0.0
     recorded = numbers.known("told_count") or 0.0
     if recorded:
         return Verdict("passed", f"{counted(recorded, 'checkpoint')} {was(recorded)} recorded.")
     if not numbers.known("steps_count"):
         return Verdict("insufficient_data", "No training steps were recorded: call trimtab.step().")
+    if work is None:
+        return Verdict("insufficient_data", "Missing: when the work began.")
     if work < values["without_seconds"]:
         return Verdict(
             "passed",
@@ -78,10 +80,10 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
     return Verdict(
         "fired",
-        f"No checkpoint in {work / 3600:.1f} h of work; a failure would lose all of it.",
+        f"No checkpoint in {lasting(work)} of work; a failure would lose all of it: "
+        f"{lasting(min(low, high))} to {lasting(max(low, high))} of a run like this one, by how "
+        "often machines fail.",
         advice="Save about every half hour, to storage that outlives the machine.",
-        waste_seconds_low=min(low, high),
-        waste_seconds_high=max(low, high),
         severity="high" if work > 4 * values["without_seconds"] else "medium",
         dedupe_key="checkpoint_missing",
     )
@@ -112,6 +114,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("lost_work",),
     reports_risk=True,
 )

@@ -1,27 +1,29 @@
 """Training stops while checkpoints are written.
 
 ## What it checks
-The time that each node spends writing checkpoints, as recorded (the phase `checkpoint`, or the
+The time that the worst node spends writing checkpoints, as recorded (the phase `checkpoint`, or the
 seconds of its event), without those during which the GPUs kept working. If nothing was recorded:
-bursts of writing (five times the median rate and 20 MB/s) while the GPUs are below 10 %.
+bursts of writing (five times the median rate and 20 MB/s) while the GPUs are below 10 %, if they
+work again after it.
 
 ## Why it costs money
 The GPUs wait for a disk or an upload that could run in the background.
 
 ## When it fires
-When at least `fewest` checkpoints take `share_pct` of the run or more. Runs shorter than
-`minimum_seconds` are not judged.
+When checkpoints take `share_pct` of the run or more, and `least_seconds`; and they are at least
+`fewest`, or take `alone_share_pct` of the run.
 
 ## When it is wrong
 Without GPU utilisation, saving in the background inside a recorded phase looks like waiting.
 Unpacking a dataset between epochs is a burst of writing as well.
 
 ## How to fix it
-Save in the background (`torch.distributed.checkpoint.async_save`), in shards, to local NVMe first.
-Save less often: see `checkpoint_interval`.
+Save in the background: `torch.distributed.checkpoint.async_save` (PyTorch 2.3 and newer), or
+Lightning's `AsyncCheckpointIO` (1.7 and newer). Hugging Face's Trainer has no such setting. Save in
+shards, and to local NVMe first. Save less often: see `checkpoint_interval`.
 
 ## Parameters
-`share_pct`, `fewest` and `minimum_seconds`.
+`share_pct`, `fewest`, `alone_share_pct` and `least_seconds`.
 
 ## Sources
 5 %: ours, after CheckFreq (FAST 2021), which keeps the overhead of saving below 3.5 %. That 0.7 to
@@ -35,19 +37,25 @@ from rules.checkpoints import checkpoint_stalls
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.machine_time import seconds_of_run, time_of_all
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.told_evidence import is_told_enough, told_evidence_parameters
 from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.7, 0.95
+
+LABELS = ("checkpoint",)
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
     by_node = {node.key: checkpoint_stalls(node, frame) for node in frame.nodes.values()}
     known = {key: stalled for key, stalled in by_node.items() if stalled is not None}
-    worst = max((windows for windows, _ in known.values()), key=total_seconds, default=[])
+    lengths = {key: total_seconds(windows) for key, (windows, _) in known.items()}
+    worst = known[max(lengths, key=lambda key: lengths[key])][0] if known else []
     numbers = {
         "run_seconds": frame.duration_seconds,
         "stall_seconds": total_seconds(worst) if known else None,
+        "stall_run_seconds": seconds_of_run(frame, lengths) if known else None,
         "stalls_count": float(len(worst)),
         "is_told": float(any(told for _, told in known.values())),
     }
@@ -65,25 +73,25 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict(
             "insufficient_data",
             'No checkpoint was recorded: call trimtab.phase("checkpoint"). Without it, the disk '
-            "writes and the GPU utilisation are needed.",
+            "writes and the GPU utilisation must be known.",
         )
-    if run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Not enough data: a run of {lasting(run)}.")
-    count, share = numbers.known("stalls_count") or 0.0, 100 * stalled / run
+    count = numbers.known("stalls_count") or 0.0
+    share = 100 * stalled / run if run > 0 else 0.0
+    if not count:
+        return Verdict("passed", "No checkpoint was seen to stop the training.")
     how = "recorded" if numbers.known("is_told") else "seen as bursts of writing"
     summary = (
         f"{counted(count, 'checkpoint')} ({how}) stopped the training for {lasting(stalled)}, "
         f"{share:.1f} % of the run."
     )
-    if count < values["fewest"] or share < values["share_pct"]:
+    if share < values["share_pct"] or not is_told_enough(count, stalled, share, values):
         return Verdict("passed", summary)
-    lost = within(stalled, run)
+    lost = within(numbers.known("stall_run_seconds") or 0.0, stalled)
     return Verdict(
         "fired",
-        summary,
+        summary + time_of_all(lost, stalled, run),
         advice="Save in the background, in shards, to local NVMe first; or save less often.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if share >= 15 else "medium",
         dedupe_key="checkpoint_stalls",
     )
@@ -93,9 +101,10 @@ RULE = Rule(
     id="checkpoint_stalls",
     title="Training waits for checkpoints",
     category=TIME,
-    version=2,
+    version=4,
     needs=(),
-    explains=("checkpoint", "idle_tail"),
+    claims_on=LABELS,
+    directness=Directness.TOLD_CAUSE,
     parameters=(
         Parameter(
             "share_pct",
@@ -108,10 +117,7 @@ RULE = Rule(
             save=2,
             safe=10,
         ),
-        Parameter(
-            "fewest", "checkpoints", 3, 1, 1e6, "Least number of checkpoints", "ours", whole=True
-        ),
-        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shortest run that is judged", "ours"),
+        *told_evidence_parameters("checkpoints"),
     ),
     measure=measure,
     judge=judge,

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from rules.activity import cpu_pct
 from rules.bottleneck import (
+    LABELS,
     Wording,
     bottleneck_parameters,
     judge_bottleneck,
@@ -48,12 +49,12 @@ from rules.bottleneck import (
 )
 from rules.category import DATA
 from rules.frame import RunFrame
-from rules.ledger_labels import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 WORDING = Wording(
     key="cpu_bottleneck",
     what="all CPU cores were busy",
+    parameter="cpu_threshold",
     advice="Make data preparation cheaper: vectorise it, store its result, or move it to the GPU. "
     "Or use a machine with more cores per GPU.",
 )
@@ -71,9 +72,9 @@ RULE = Rule(
     id="cpu_bottleneck",
     title="CPU bottleneck",
     category=DATA,
-    version=3,
+    version=4,
     needs=("gpu*.busy_pct", "host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total"),
-    explains=IDLE_GPUS,
+    claims_on=LABELS,
     parameters=(
         Parameter(
             "cpu_threshold",
@@ -90,6 +91,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("input_bound",),
     sagemaker_name="CPUBottleneck",
 )

@@ -17,6 +17,9 @@ after warm-up (in a running run five minutes, and ten without reported steps, be
 be starting up), and a smaller machine would fit the busiest node with `cpu_target_pct` and
 `memory_headroom_pct`. Memory counts from the first second, because loading the data needs it too.
 
+A run whose ranks waited for a core for 5 % of the time or more, because others held the cores or a
+quota withheld them, isn't judged: it used few cores because it got no more.
+
 ## When it is wrong
 Processes that the run started outside of its tree (a container, a service) are not counted. Page
 cache doesn't count as used memory, so a dataset that is read repeatedly may profit from more memory
@@ -49,8 +52,9 @@ from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.ledger_labels import IDLE_MACHINES
 from rules.processes import OTHERS_CORES, are_cores_own, memory_bytes, others_cores
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.wording import lasting
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict
+from rules.starvation import HIDING_SHARE, starved_share
+from rules.wording import lacking
 
 GIB = 2**30
 RUNNING_SECONDS, STARTING_SECONDS = 300.0, 600.0
@@ -86,14 +90,22 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if uses and numbers.known("needed_seconds"):
         return Verdict("insufficient_data", "No GPU has been used so far.")
     cpu, memory = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("memory_p99_pct")
-    seen = min(numbers.by_entity("seen_seconds").values(), default=0.0)
-    if numbers.missing or not cpu or cpu.keys() != memory.keys():
+    seen = numbers.by_entity("seen_seconds")
+    if numbers.missing or not cpu or not numbers.entities("is_own") == cpu.keys() == memory.keys():
         missing = ", ".join(numbers.missing) or "CPU utilisation and used memory of every node"
         return Verdict("insufficient_data", f"Missing: {missing}.")
     least = max(values["minimum_seconds"], numbers.known("needed_seconds") or 0.0)
-    if seen < least:
-        needed = f"{lasting(seen)} of samples after warm-up, {lasting(least)} needed"
-        return Verdict("insufficient_data", f"Not enough data: {needed}.")
+    if cpu.keys() != seen.keys() or min(seen.values()) < least:
+        known = [seconds for seconds in seen.values() if seconds < least]
+        short = lacking(min(known), least, "of samples after warm-up") if known else ""
+        return Verdict("insufficient_data", f"Not enough data: {short or 'samples of a node'}.")
+    waits = numbers.by_entity("starved_share_pct")
+    if len(waits) < sum(name.startswith("starved_share_pct@") for name in numbers.values):
+        return Verdict("insufficient_data", "Missing: how long the run waited for cores.")
+    starved = max(waits.values(), default=0.0)
+    if starved >= 100 * HIDING_SHARE:
+        reason = f"the run waited for a core in {starved:.0f} % of the time"
+        return Verdict("insufficient_data", f"Not judged: {reason}, so it may need more of them.")
     most_cpu, most_memory = max(cpu.values()), max(memory.values())
     summary = f"CPU p95 was {most_cpu:.0f} %, memory p99 {most_memory:.0f} % of the node."
     summary += _whose(numbers)
@@ -103,7 +115,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def _whose(numbers: Numbers) -> str:
-    """Whose cores were counted, if that isn't plain."""
+    """Say whose cores were counted, if that isn't plain."""
     if not all(numbers.by_entity("is_own").values()):
         return " The run's own processes were not seen, so the whole machine was counted."
     others = max(numbers.by_entity("others_cores_p95").values(), default=0.0)
@@ -113,7 +125,9 @@ def _whose(numbers: Numbers) -> str:
 
 
 def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
-    """Fired, with the smallest size that fits the busiest node; passed if none is smaller."""
+    """Return fired, with the smallest size that fits the busiest node; passed if none is
+    smaller.
+    """
     cores = numbers.by_entity("cores_p95").values()
     used_bytes = numbers.by_entity("memory_p99_bytes").values()
     wanted = max(cores, default=0.0) / (values["cpu_target_pct"] / 100)
@@ -121,32 +135,35 @@ def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
     gib = max(used_bytes, default=0.0) * (1 + values["memory_headroom_pct"] / 100) / GIB
     has_vcpus = max(numbers.by_entity("vcpus").values(), default=0.0)
     has_gib = max(numbers.by_entity("memory_bytes").values(), default=0.0) / GIB
-    needed = max(vcpus / has_vcpus, gib / has_gib) if has_vcpus > 0 and has_gib > 0 else 1.0
+    if not (has_vcpus > 0 and has_gib > 0 and cores and used_bytes):
+        return Verdict("insufficient_data", "Missing: the size of the machine, or its use.")
+    needed = max(vcpus / has_vcpus, gib / has_gib)
     if not needed < 1:
         return Verdict("passed", f"{summary} No smaller machine would fit the run.")
-    low, high = _waste_seconds(needed, numbers.known("run_seconds") or 0.0)
+    low, high = _unneeded_seconds(needed, numbers.known("run_seconds") or 0.0)
     return Verdict(
         "fired",
         f"{summary} {vcpus} vCPU and {gib:.1f} GiB would be enough, of {has_vcpus:.0f} vCPU "
         f"and {has_gib:.0f} GiB.",
         advice=f"Use a type with at least {vcpus} vCPU, {gib:.1f} GiB and cores as fast.",
-        waste_seconds_low=low,
-        waste_seconds_high=high,
+        claims=(Claim.between(IDLE_MACHINES, low, high),),
         severity="medium" if needed <= 0.25 else "low",
         dedupe_key="cpu_oversized",
     )
 
 
 def _needed_seconds(frame: RunFrame) -> float:
-    """Before its end, a run may still become larger."""
+    """Return the time that is needed to judge. Before its end, a run may still become larger."""
     if frame.final:
         return 0.0
     has_steps = any(node.training_ranks for node in frame.nodes.values())
     return RUNNING_SECONDS if has_steps else STARTING_SECONDS
 
 
-def _waste_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
-    """The unneeded part of the machine as run time; the lower end in halves of the machine."""
+def _unneeded_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
+    """Return the unneeded part of the machine as run time; the lower end in halves of the
+    machine.
+    """
     halves = 2.0 ** math.ceil(math.log2(max(needed, 2.0**-20)))
     return within((1 - halves) * run_seconds, run_seconds), within(
         (1 - needed) * run_seconds, run_seconds
@@ -154,7 +171,7 @@ def _waste_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
 
 
 def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float | None]:
-    """What was measured of a node, by name; None is missing."""
+    """Return what was measured of a node, by name; None is missing."""
     hardware = node.hardware
     cpu = after(own_cores(node, resolution_seconds), node.warm_up_end_seconds())
     cores_p95 = percentile(cpu, 95)
@@ -162,6 +179,7 @@ def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float
     is_own = are_cores_own(node)
     held = (hardware.effective_cpus if is_own else 0.0) or float(hardware.vcpus)
     total = float(hardware.memory_bytes)
+    starved = starved_share(node, resolution_seconds)
     measured = {
         "cpu_p95_pct": 100 * cores_p95 / held if cores_p95 is not None and held else None,
         "cores_p95": cores_p95,
@@ -173,11 +191,13 @@ def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float
         "memory_bytes": total or None,
         "seen_seconds": len(cpu) * resolution_seconds if cpu is not None else None,
     }
+    if starved is not None:
+        measured["starved_share_pct"] = 100 * starved
     return measured | _gpu_numbers(node)
 
 
 def _gpu_numbers(node: NodeFrame) -> dict[str, float | None]:
-    """Whether a GPU was in use; None if a node has GPUs whose use is unknown."""
+    """Return whether a GPU was in use; None if a node has GPUs whose use is unknown."""
     gpus = node.allocated_gpus()
     if not gpus or node.first_use_seconds is not None:
         return {"gpu_in_use": 1.0} if gpus else {}
@@ -189,9 +209,10 @@ RULE = Rule(
     id="cpu_oversized",
     title="More cores and memory than needed",
     category=SIZING,
-    version=3,
+    version=4,
     needs=("host.cpu_busy_pct|cpu*.busy_pct|tree.cpu_seconds_total", "|".join(MEMORY)),
-    explains=IDLE_MACHINES,
+    claims_on=IDLE_MACHINES,
+    directness=Directness.SYMPTOM,
     parameters=(
         Parameter(
             "cpu_p95_pct",

@@ -13,7 +13,8 @@ each other and from the training, and memory as well.
 ## When it fires
 Too few: below `min_threshold` percent of the cores. Too many: above `max_threshold`. It doesn't
 fire if the loop is known to wait for data less than `wait_share_pct` of the time, unless too many
-workers keep the cores busy (90 % and more).
+workers keep the cores busy (90 % and more). If the wait isn't known, it says so: an unknown wait is
+no reason to change the loader.
 
 ## When it is wrong
 A loader may prepare data in threads of one process, which are not counted; then few processes are
@@ -40,17 +41,21 @@ in the ledger.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rules.activity import cores, cpu_pct, working
 from rules.category import DATA
 from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict
 from rules.stalls import wasted_wait_seconds
 from rules.training_loop import step_time, training_loaders
 from rules.wording import counted
 
 CORES_FULL_PCT = 90.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.3, 0.9
+
+LABELS = ("data_stall",)
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -78,20 +83,32 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     shares = numbers.by_entity("workers_pct")
     if not shares:
-        if numbers.by_entity("workers"):
-            return Verdict("insufficient_data", "Missing: the number of cores.")
-        return Verdict("insufficient_data", "Missing: the number of data-loader workers.")
+        return Verdict("insufficient_data", _what_lacks(numbers))
     few = {node: pct for node, pct in shares.items() if pct < values["min_threshold"]}
     many = {node: pct for node, pct in shares.items() if pct > values["max_threshold"]}
     if not few and not many:
+        if numbers.entities("workers_pct") != shares.keys():
+            return Verdict("insufficient_data", _what_lacks(numbers))
         return Verdict("passed", f"{_words(numbers, max(shares, key=lambda n: shares[n]))}.")
     node = min(few, key=lambda n: few[n]) if few else max(many, key=lambda n: many[n])
     wait = numbers.known("wait_share_pct")
-    crowded = bool(many) and _cores_are_full(numbers, many)
+    crowded = _cores_are_full(numbers, many)
+    if wait is not None and wait < values["wait_share_pct"] and crowded is None:
+        full = "whether they keep the cores busy isn't known"
+        return Verdict("insufficient_data", f"{_words(numbers, node)}, but {full}.")
+    if wait is None and not crowded:
+        waits = "whether the loop waits for data isn't known: call trimtab.wrap(loader)"
+        return Verdict("insufficient_data", f"{_words(numbers, node)}, but {waits}.")
     if wait is not None and wait < values["wait_share_pct"] and not crowded:
         well = f"the loop waits for data for only {wait:.1f} % of the time"
         return Verdict("passed", f"{_words(numbers, node)}, but {well}.")
     return _fired(numbers, node, bool(few), wait)
+
+
+def _what_lacks(numbers: Numbers) -> str:
+    if numbers.entities("workers") == numbers.by_entity("workers").keys():
+        return "Missing: the number of cores."
+    return "Missing: the number of data-loader workers."
 
 
 def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Verdict:
@@ -104,8 +121,7 @@ def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Ver
         "fired",
         f"{_words(numbers, node)}, too {'few' if is_few else 'many'}{waits}.",
         advice=_advice(numbers, node),
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="medium" if lost else "low",
         dedupe_key="dataloader:few" if is_few else "dataloader:many",
     )
@@ -128,20 +144,24 @@ def _advice(numbers: Numbers, node: str) -> str:
     )
 
 
-def _cores_are_full(numbers: Numbers, nodes: dict[str, float]) -> bool:
+def _cores_are_full(numbers: Numbers, nodes: Collection[str]) -> bool | None:
+    """Return whether the cores of one of these nodes are busy; None if not known of each."""
     busy = numbers.by_entity("cpu_p50_pct")
-    return any(busy.get(node, 0.0) >= CORES_FULL_PCT for node in nodes)
+    if any(busy.get(node, 0.0) >= CORES_FULL_PCT for node in nodes):
+        return True
+    return False if busy.keys() >= set(nodes) else None
 
 
 def _ranks(node: NodeFrame) -> float | None:
-    """The ranks of the node that train or declared a loader."""
+    """Return the ranks of the node that train or declared a loader."""
     declared = {data.get("rank") for data in training_loaders(node)}
     return float(max(node.training_ranks, len(declared))) or None
 
 
 def _settings(node: NodeFrame) -> dict[str, float | None]:
-    """The loaders of which it is known whether they pin memory, and how many do; the fewest
-    batches that a worker prefetches."""
+    """Return the number of loaders of which it is known whether they pin memory, and how many do;
+    and the fewest batches that a worker prefetches.
+    """
     declared = training_loaders(node)
     pinned = [each["pin_memory"] for each in declared if isinstance(each.get("pin_memory"), bool)]
     ahead = [each.get("prefetch_factor") for each in declared]
@@ -154,7 +174,7 @@ def _settings(node: NodeFrame) -> dict[str, float | None]:
 
 
 def _workers(node: NodeFrame) -> float | None:
-    """Counted, else declared: each rank's largest loader for training."""
+    """Return the workers as counted, else as declared: each rank's largest loader for training."""
     counted = percentile(working(node, node.series("workers.processes")), 50)
     if counted is not None:
         return counted
@@ -171,9 +191,9 @@ RULE = Rule(
     id="dataloader",
     title="Too few or too many data-loader workers",
     category=DATA,
-    version=5,
+    version=7,
     needs=(),
-    explains=("data_stall", "compile", "lost"),
+    claims_on=LABELS,
     parameters=(
         Parameter(
             "min_threshold", "%", 70, 0, 1000, "Too few below", "SageMaker, 70", "min_threshold"
@@ -195,6 +215,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("input_bound",),
     sagemaker_name="Dataloader",
 )

@@ -9,7 +9,8 @@ The model learns nothing during evaluation, and on the training machine evaluati
 training.
 
 ## When it fires
-From `share_pct` of the loop. Loops shorter than `minimum_seconds` are not judged.
+From `share_pct` of the loop and `least_seconds`; of fewer than `fewest` evaluations from
+`alone_share_pct`.
 
 ## When it is wrong
 In a short fine-tuning run, or a search that selects by evaluation, a large share may be intended.
@@ -19,7 +20,8 @@ Evaluate less often, on part of the data, with larger batches and without gradie
 machine from the checkpoints.
 
 ## Parameters
-`share_pct`; `fair_share_pct` is the share that remains after the fix; `minimum_seconds`.
+`share_pct`; `fair_share_pct` is the share that remains after the fix; `fewest`,
+`alone_share_pct` and `least_seconds`.
 
 ## Sources
 Gao et al. (ICSE 2024) find evaluation among the causes of low utilisation; 20 % and 10 % are ours.
@@ -33,9 +35,12 @@ from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import covered_seconds
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.told_evidence import is_told_enough, told_evidence_parameters
 from rules.training_loop import loop_span, phase_spans
 from rules.wording import counted, lasting
+
+LABELS = ("evaluation",)
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -63,20 +68,19 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if loop is None or spent is None:
         return Verdict("insufficient_data", "Missing: training steps.")
     count = numbers.known("evaluations_count") or 0.0
-    if loop <= 0 or loop < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Not enough data: a loop of {lasting(loop)}.")
-    share = round(100 * spent / loop, 6)
+    share = round(100 * spent / loop, 6) if loop > 0 else 0.0
+    if not count:
+        return Verdict("passed", "No evaluation was seen.")
     summary = f"{counted(count, 'evaluation')} took {lasting(spent)}, {share:.1f} % of the loop."
-    if share < values["share_pct"]:
+    if share < values["share_pct"] or not is_told_enough(count, spent, share, values):
         return Verdict("passed", summary)
-    lost = (share - values["fair_share_pct"]) / 100 * loop
-    lost = within(lost, min(loop, numbers.known("run_seconds") or 0.0))
+    spent = within(spent, min(loop, numbers.known("run_seconds") or 0.0))
+    beyond = max(1 - values["fair_share_pct"] / share, 0.0) if share > 0 else 0.0
     return Verdict(
         "fired",
         summary,
         advice="Evaluate less often, on part of the data, or elsewhere from the checkpoints.",
-        waste_seconds_low=0.5 * lost,
-        waste_seconds_high=lost,
+        claims=(Claim(LABELS, spent, 0.5 * beyond, beyond),),
         severity="high" if share >= 40 else "medium",
         dedupe_key="evaluation_share",
     )
@@ -86,9 +90,10 @@ RULE = Rule(
     id="evaluation_share",
     title="High share of evaluation",
     category=TIME,
-    version=1,
+    version=2,
     needs=("steps",),
-    explains=("evaluation",),
+    claims_on=LABELS,
+    directness=Directness.TOLD_CAUSE,
     parameters=(
         Parameter(
             "share_pct",
@@ -102,7 +107,7 @@ RULE = Rule(
             safe=30,
         ),
         Parameter("fair_share_pct", "%", 10, 0, 100, "Share that remains after the fix", "ours"),
-        Parameter("minimum_seconds", "s", 300, 10, 86_400, "Shortest loop that is judged", "ours"),
+        *told_evidence_parameters("evaluations"),
     ),
     measure=measure,
     judge=judge,

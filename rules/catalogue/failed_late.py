@@ -1,15 +1,15 @@
 """The run failed late and lost all work since its last checkpoint.
 
 ## What it checks
-Whether the run ended in a failure, how long it had run, and how long before the failure it saved
-its last checkpoint.
+Whether the run ended in a failure, how long it had run, and how long it had worked since its last
+checkpoint. Starting up isn't work.
 
 ## Why it costs money
 Unsaved work is computed again, at the same price.
 
 ## When it fires
-When the run failed after at least `late_seconds`, and at least `lost_seconds` lie between its last
-recorded checkpoint (or its start, if there is none) and the failure.
+When the run failed after at least `late_seconds`, and at least `lost_seconds` of work lie between
+its last recorded checkpoint (or its start, if there is none) and the failure.
 
 ## When it is wrong
 Checkpoints that weren't recorded are not seen. A failure after the last result was written loses
@@ -33,7 +33,8 @@ from rules.category import TIME
 from rules.evidence import within
 from rules.failures import failures
 from rules.frame import RunFrame
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.ledger_labels import WORK
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.wording import lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
@@ -59,10 +60,13 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if not numbers.known("is_told"):
         return Verdict("insufficient_data", "Missing: how the run ended.")
     if not numbers.known("failed"):
-        return Verdict("passed", "The run didn't fail.")
-    run, lost = numbers.known("run_seconds") or 0.0, numbers.known("lost_seconds") or 0.0
+        return Verdict("passed", "The run didn't end in a failure.")
+    run, lost = numbers.known("run_seconds") or 0.0, numbers.known("lost_seconds")
+    if lost is None:
+        return Verdict("insufficient_data", "Missing: when work was last saved.")
     summary = (
-        f"The run failed after {lasting(run)}, {lasting(lost)} after its last checkpoint or start."
+        f"The run failed after {lasting(run)}, with {lasting(lost)} of work since its last "
+        "checkpoint or start."
     )
     if run < values["late_seconds"] or lost < values["lost_seconds"]:
         return Verdict("passed", summary)
@@ -71,8 +75,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         "fired",
         summary,
         advice="Save more often and resume from there; try the whole run on a small machine first.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(WORK, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if lost > 0.5 * run else "medium",
         dedupe_key="failed_late",
     )
@@ -82,8 +85,10 @@ RULE = Rule(
     id="failed_late",
     title="Late failure with unsaved work",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
+    claims_on=WORK,
+    directness=Directness.SYMPTOM,
     parameters=(
         Parameter(
             "late_seconds",
@@ -100,7 +105,6 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("restart_loop", "repeated_failures", "lost_work"),
     reports_risk=True,
     awaits_end=True,
 )

@@ -12,8 +12,8 @@ computed again.
 
 ## When it fires
 When a GPU's rise is more than `increase` percentage points and its rank correlation with time is at
-least `steadiness`. It needs eight known parts and `patience_seconds` of known samples, or
-`patience_share_pct` of a short run.
+least `steadiness`. It needs 8 known parts and `patience_seconds` of known samples, or
+`patience_share_pct` of a short run. It passes only if that is known of every GPU.
 
 A first step of 10 s and more is warm-up, because it compiles. A running run that has reported no
 other step may still be starting up: it needs the whole `patience_seconds`.
@@ -44,6 +44,8 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 
@@ -56,7 +58,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.windows import needed_seconds, start_up
-from rules.wording import lasting, some_gpus
+from rules.wording import counted, lacking, lasting, some_gpus
 
 PARTS, FEWEST_PARTS = 20, 8
 SHORTEST_PART_SECONDS, LONGEST_PART_SECONDS = 10.0, 300.0
@@ -90,39 +92,49 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("not_applicable", "The run was given no GPU.")
     if numbers.known("has_begun") == 0:
         return Verdict("insufficient_data", "No GPU has been used so far.")
-    run = numbers.known("run_seconds") or 0.0
     needed, seen = needed_seconds(values, numbers), numbers.by_entity("seen_seconds")
-    rises = {g: rise for g, rise in _rises(numbers).items() if seen.get(g, 0.0) >= needed}
-    if not rises:
-        needs = f"{lasting(needed)} of used GPU memory, as a share of its size"
-        return Verdict("insufficient_data", f"Not enough data: the rule needs {needs}.")
-    steady = numbers.by_entity("steadiness")
+    steady, last = numbers.by_entity("steadiness"), numbers.by_entity("last_pct")
+    rises = {
+        gpu: rise
+        for gpu, rise in numbers.by_entity("rise_points").items()
+        if seen.get(gpu, 0.0) >= needed and gpu in steady and gpu in last
+    }
     bad = {
         g: rise
         for g, rise in rises.items()
         if rise > values["increase"] and steady.get(g, 0.0) >= values["steadiness"]
     }
+    if not bad and (not rises or rises.keys() != numbers.entities("seen_seconds")):
+        return Verdict("insufficient_data", _what_lacks(numbers, rises.keys(), needed))
     if not bad:
-        highest = max(0.0, *rises.values())
-        return Verdict(
-            "passed", f"No steady rise; the highest was {highest:.1f} percentage points."
-        )
+        highest = max(rises.values())
+        most = f"; the highest was {highest:.1f} percentage points" if highest > 0 else ""
+        return Verdict("passed", f"No steady rise{most}.")
     worst = max(bad, key=lambda g: bad[g])
-    last = numbers.by_entity("last_pct").get(worst, 0.0)
-    fills = last + bad[worst] >= 100
+    fills = last[worst] + bad[worst] >= 100
+    unsaved = numbers.known("unsaved_seconds")
+    lost = "" if unsaved is None else f" When it is full, {lasting(unsaved)} of work is lost."
     return Verdict(
         "fired",
         f"Used memory kept growing on {some_gpus(len(bad), len(rises))}, on {worst} by "
-        f"{bad[worst]:.1f} percentage points to {last:.0f} %.",
+        f"{bad[worst]:.1f} percentage points to {last[worst]:.0f} %.{lost if fills else ''}",
         advice="Keep no tensors of past steps. If the memory is nearly full, use a GPU with more.",
-        waste_seconds_high=within(numbers.known("unsaved_seconds") or 0.0, run) if fills else 0.0,
         severity="high" if fills else "low",
         dedupe_key="gpu_memory_increase",
     )
 
 
-def _rises(numbers: Numbers) -> dict[str, float]:
-    return numbers.by_entity("rise_points")
+def _what_lacks(numbers: Numbers, judged: Collection[str], needed: float) -> str:
+    """Say why GPUs other than those in `judged` can't be judged."""
+    seen = {g: s for g, s in numbers.by_entity("seen_seconds").items() if g not in judged}
+    if short := [seconds for seconds in seen.values() if seconds < needed]:
+        known = lacking(max(short), needed, "of used GPU memory after settling")
+        return f"Not enough data: {known}."
+    parts = numbers.by_entity("parts_count")
+    if few := [parts[gpu] for gpu in seen if parts.get(gpu, FEWEST_PARTS) < FEWEST_PARTS]:
+        each = f"of at least {SHORTEST_PART_SECONDS:.0f} s with used GPU memory"
+        return f"Not enough data: {counted(max(few), 'part')} {each}, {FEWEST_PARTS} needed."
+    return "Missing: used GPU memory as a share of its size."
 
 
 def _gpu_numbers(
@@ -130,11 +142,12 @@ def _gpu_numbers(
 ) -> tuple[dict[str, float | None], Window | None]:
     parts, seen = _parts(node, used_pct, resolution_seconds)
     if len(parts) < FEWEST_PARTS:
-        return {"seen_seconds": seen}, None
+        return {"seen_seconds": seen, "parts_count": float(len(parts))}, None
     means = parts.to_numpy(dtype=float)
     rise = min(_rise(means, 1), _rise(means, 3))
     measured: dict[str, float | None] = {
         "seen_seconds": seen,
+        "parts_count": float(len(parts)),
         "rise_points": rise,
         "last_pct": float(means[-1]),
         "steadiness": _rank_correlation(means),
@@ -143,8 +156,9 @@ def _gpu_numbers(
 
 
 def _rise(means: np.ndarray, ends: int) -> float:
-    """The rise from the first to the last `ends` parts, whose centres are `ends` parts less than
-    all apart. One part is too sensitive to ups and downs, three to a single step."""
+    """Return the rise from the first to the last `ends` parts, whose centres are `ends` parts less
+    than all apart. One part is too sensitive to ups and downs, three to a single step.
+    """
     across = len(means) / (len(means) - ends)
     return float((means[-ends:].mean() - means[:ends].mean()) * across)
 
@@ -152,7 +166,7 @@ def _rise(means: np.ndarray, ends: int) -> float:
 def _parts(
     node: NodeFrame, used_pct: pd.Series[float], resolution_seconds: float
 ) -> tuple[pd.Series[float], float]:
-    """The mean of each equal part by its start, and the known seconds of all parts."""
+    """Return the mean of each equal part by its start, and the known seconds of all parts."""
     begin, end = first_step_end_seconds(node), float(used_pct.index[-1])
     begin += min(SETTLING_SECONDS, SETTLING_SHARE * max(end - begin, 0.0))
     rest = used_pct[used_pct.index >= begin]
@@ -166,7 +180,7 @@ def _parts(
 
 
 def _rank_correlation(values: np.ndarray) -> float:
-    """Spearman's rank correlation of the values with their order; 0 if all values are equal."""
+    """Return Spearman's rank correlation of the values with their order; 0 if all are equal."""
     ranks = pd.Series(values).rank().to_numpy()
     if np.ptp(ranks) == 0:
         return 0.0
@@ -174,7 +188,9 @@ def _rank_correlation(values: np.ndarray) -> float:
 
 
 def _unsaved_seconds(frame: RunFrame) -> float:
-    """How long before the end the last checkpoint was saved; the whole run if there is none."""
+    """Return how long before the end the last checkpoint was saved; the whole run if there is
+    none.
+    """
     ends = [
         span.end_seconds
         for node in frame.nodes.values()
@@ -187,7 +203,7 @@ RULE = Rule(
     id="gpu_memory_increase",
     title="GPU memory keeps growing",
     category=GPU,
-    version=2,
+    version=3,
     needs=("gpu*.memory_used_bytes",),
     parameters=(
         Parameter(

@@ -18,11 +18,11 @@ If the instance type was declared wrongly, the machine has no such GPUs: the run
 else contradicts the type, and there it can be corrected.
 
 ## How to fix it
-Install `nvidia-ml-py`, which `pip install --no-deps trimtab` leaves out, in the Python of the
-agent. In a container, give it the GPUs (`--gpus all`) and the driver capability `utility`
+In a container, give it the GPUs (`--gpus all`) and the driver capability `utility`
 (`NVIDIA_DRIVER_CAPABILITIES=compute,utility`). On the machine, load the driver: `nvidia-smi` must
 list the GPUs. With MIG, utilisation can't be read at all; Hopper and newer report the SM activity
-of each slice. `trimtab doctor` says which of these it is. GPUs of other vendors are not measured.
+of each slice. `trimtab doctor` says which of these it is. GPUs of AMD are read from the
+files of their driver; those of other vendors are not measured.
 
 ## Parameters
 `minimum_seconds` is how long the node must have been measured; a driver may take a minute to
@@ -37,7 +37,7 @@ from __future__ import annotations
 from rules.category import GPU
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.wording import lasting
+from rules.wording import lacking
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -61,7 +61,11 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     seen, needed = numbers.by_entity("seen_seconds"), values["minimum_seconds"]
     late = [node for node in missing if seen.get(node, 0.0) >= needed]
     if not late:
-        return Verdict("insufficient_data", f"Missing: {lasting(needed)} of samples of the node.")
+        known = [seen[node] for node in missing if node in seen]
+        if not known:
+            return Verdict("insufficient_data", "Missing: samples of the node.")
+        short = lacking(max(known), needed, "of samples of the node")
+        return Verdict("insufficient_data", f"Not enough data: {short}.")
     return _fired(missing, gpus, late)
 
 
@@ -73,8 +77,8 @@ def _fired(missing: dict[str, float], gpus: dict[str, float], late: list[str]) -
     return Verdict(
         "fired",
         f"The utilisation of {count:.0f}{of} GPU{'' if every == 1 else 's'}{where} is unknown.",
-        advice="Run trimtab doctor on the machine: it says whether nvidia-ml-py, the driver or the "
-        "container's access to the GPUs is missing.",
+        advice="Run trimtab doctor on the machine: it says whether the driver or the container's "
+        "access to the GPUs is missing.",
         severity="medium",
         dedupe_key="gpus_not_measured",
     )

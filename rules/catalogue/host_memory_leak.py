@@ -2,9 +2,10 @@
 
 ## What it checks
 The resident memory of the run's processes on each node (`tree.rss_bytes`), from a settling time of
-30 s after warm-up to the last step. If the loop reports epochs, from the second epoch on. That time
-is cut into twelve equal parts: how much memory each holds, how steadily the parts rise, and whether
-the second half rises as fast as the first.
+30 s after warm-up to the last step. If the loop reports epochs, from the second epoch on. It is cut
+into twelve parts with equally many steps, or of equal length without steps: how much memory each
+holds, how steadily the parts rise, and whether the second half rises as fast as the first. A leak
+grows with the work, so steps that become slower, or a break, hide none.
 
 ## Why it costs money
 When memory runs out, the kernel kills the training, and all work since the last checkpoint is
@@ -52,19 +53,21 @@ from rules.evidence import after
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
-from rules.wording import lasting
+from rules.wording import lacking, lasting
 
 MIB, GIB = 2.0**20, 2.0**30
-PARTS, FEWEST_PARTS = 12, 8
+PARTS, FEWEST_PARTS, FEWEST_STEPS = 12, 8, 120
 SETTLING_SECONDS = 30.0
 URGENT_SECONDS = 900.0
 JUMP_SHARE = 0.5
 """A rise whose typical part rises by less than half of the mean one is a jump or two (ours)."""
 MAPPED_SHARE = 0.25
-"""If the memory in use rises by less than a quarter of the processes', they map files (ours)."""
+"""The share of the processes' rise below which a rise of the memory in use means that they map
+files (ours)."""
 LOADED_SHARE = 0.5
 OTHERS = ("container.memory_working_set_bytes", "host.memory_used_bytes")
-"""What the processes' memory is part of; it leaves out files that the kernel can drop."""
+"""The series that the processes' memory is part of; they leave out files that the kernel can
+drop."""
 
 Floats = NDArray[np.float64]
 
@@ -86,22 +89,30 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     seen, measured = numbers.by_entity("seen_seconds"), numbers.by_entity("rise_bytes")
     known = [node for node in measured if seen.get(node, 0.0) >= values["minimum_seconds"]]
     if not known:
-        needed = f"{lasting(values['minimum_seconds'])} of the processes' memory after the start"
-        return Verdict("insufficient_data", f"Missing: {needed}.")
+        return Verdict("insufficient_data", _what_lacks(seen, values["minimum_seconds"]))
     leaks = [node for node in known if _grows(numbers, node, values)]
     left = numbers.by_entity("seconds_left")
     unlimited = [node for node in leaks if node not in left]
     if unlimited:
         return Verdict("insufficient_data", f"Missing: the memory limit of {unlimited[0]}.")
     soon = {node: left[node] for node in leaks if left[node] <= values["horizon_hours"] * 3600}
+    if not soon and len(known) < len(numbers.entities("seen_seconds")):
+        return Verdict("insufficient_data", _what_lacks(seen, values["minimum_seconds"]))
     if not soon:
         fastest = max(numbers.by_entity("bytes_per_second").values(), default=0.0)
-        rate = f"at most {max(fastest, 0.0) / MIB:.1f} MiB/s"
-        return Verdict("passed", f"No growth of memory without end; it grew by {rate}.")
+        rate = f"; it grew by at most {fastest / MIB:.1f} MiB/s" if fastest > 0 else ""
+        return Verdict("passed", f"No growth of memory without end{rate}.")
     worst = min(soon, key=lambda node: soon[node])
     if soon[worst] > URGENT_SECONDS and _of(numbers, "is_first_epoch", worst):
         return Verdict("insufficient_data", "Missing: the end of the first epoch.")
     return _fired(numbers, worst, soon[worst])
+
+
+def _what_lacks(seen: dict[str, float], needed: float) -> str:
+    if short := [seconds for seconds in seen.values() if seconds < needed]:
+        known = lacking(min(short), needed, "of the processes' memory after settling")
+        return f"Not enough data: {known}."
+    return "Missing: the processes' memory in most parts of the time."
 
 
 def _grows(numbers: Numbers, node: str, values: Values) -> bool:
@@ -137,7 +148,9 @@ def _fired(numbers: Numbers, node: str, left_seconds: float) -> Verdict:
 
 
 def _judged(node: NodeFrame) -> pd.Series[float] | None:
-    """The processes' memory in the time that is judged; None: unknown, or before any GPU's work."""
+    """Return the processes' memory in the time that is judged; None if unknown, or before any GPU's
+    work.
+    """
     if node.allocated_gpus() and not work_began(node):
         return None
     memory = working(node, node.series("tree.rss_bytes"))
@@ -146,7 +159,7 @@ def _judged(node: NodeFrame) -> pd.Series[float] | None:
 
 
 def _later_epochs(node: NodeFrame) -> list[float]:
-    """When each epoch but the first began, as far as the loop reports epochs."""
+    """Return when each epoch but the first began, as far as the loop reports epochs."""
     epochs = [(at, data.get("number")) for at, data in events_of(node, "epoch")]
     return [at for at, number in epochs if number != epochs[0][1]]
 
@@ -156,51 +169,67 @@ def _node_numbers(
 ) -> dict[str, float | None]:
     seconds = len(memory) * frame.resolution_seconds
     measured: dict[str, float | None] = {"seen_seconds": seconds}
-    times, means = _parts(memory)
-    length = float(memory.index[-1] - memory.index[0])
-    late = times > memory.index[0] + length / 2
+    worked = _progress(node, memory)
+    times, means = _parts(memory.to_numpy().astype(np.float64), worked)
+    length = float(worked[-1] - worked[0])
+    late = times > worked[0] + length / 2
     if len(means) < FEWEST_PARTS or min(late.sum(), (~late).sum()) < FEWEST_PARTS // 4:
         return measured
     whole, first, second = (_slope(times[s], means[s]) for s in (late | ~late, ~late, late))
     rise = whole * length
+    later_seconds = float(memory.index[-1] - memory.index[np.searchsorted(worked, times[late][0])])
+    rate = second * float(worked[-1] - times[late][0]) / max(later_seconds, 1e-6)
     left = _left_bytes(node)
     return measured | {
         "judged_seconds": length,
         "rise_bytes": rise,
-        "bytes_per_second": second,
+        "bytes_per_second": rate,
         "steadiness": _rank_correlation(means),
         "second_half_ratio": second / first if first > 0 else 10.0,
         "typical_ratio": _typical_slope(times, means) / whole if whole > 0 else 0.0,
         "in_use_ratio": _in_use_ratio(node, memory, rise),
         "loaded_ratio": _loaded_ratio(node, memory, rise, frame.resolution_seconds),
         "limit_bytes": float(node.hardware.memory_bytes) or None,
-        "seconds_left": left / second if left is not None and second > 0 else None,
+        "seconds_left": left / rate if left is not None and rate > 0 else None,
         "is_first_epoch": float(_is_first_epoch(node)),
     }
 
 
-def _parts(memory: pd.Series[float]) -> tuple[Floats, Floats]:
-    """The middle and the median of each part that has a sample."""
-    times = memory.index.to_numpy(dtype=float)
-    span = max(float(times[-1] - times[0]), 1e-6)
-    number = np.minimum(((times - times[0]) / span * PARTS).astype(int), PARTS - 1)
-    medians = pd.Series(memory.to_numpy(dtype=float)).groupby(number).median()
-    middles = times[0] + (medians.index.to_numpy(dtype=float) + 0.5) * span / PARTS
+def _progress(node: NodeFrame, memory: pd.Series[float]) -> Floats:
+    """Return how far the work is at each moment: the moments themselves, stretched so that each
+    step takes equally long; without enough steps, as they are.
+    """
+    moments, steps = memory.index.to_numpy(dtype=float), node.training_steps
+    ends = steps.start_seconds + steps.seconds
+    order = np.argsort(ends)
+    done = np.interp(moments, ends[order], np.cumsum(steps.count[order])) if len(ends) else moments
+    if not done[-1] - done[0] >= FEWEST_STEPS:
+        return moments
+    stretch = (moments[-1] - moments[0]) / (done[-1] - done[0])
+    return np.asarray(moments[0] + (done - done[0]) * stretch)
+
+
+def _parts(values: Floats, worked: Floats) -> tuple[Floats, Floats]:
+    """Return the middle and the median of each part that has a sample."""
+    span = max(float(worked[-1] - worked[0]), 1e-6)
+    number = np.minimum(((worked - worked[0]) / span * PARTS).astype(int), PARTS - 1)
+    medians = pd.Series(values).groupby(number).median()
+    middles = worked[0] + (medians.index.to_numpy(dtype=float) + 0.5) * span / PARTS
     return middles, medians.to_numpy(dtype=float)
 
 
 def _slope(times: Floats, values: Floats) -> float:
-    """Least squares, per second."""
+    """Return the slope by least squares, per second."""
     return float(np.polyfit(times - times.mean(), values, 1)[0])
 
 
 def _typical_slope(times: Floats, means: Floats) -> float:
-    """The median rise from part to part, per second."""
+    """Return the median rise from part to part, per second."""
     return float(np.median(np.diff(means) / np.diff(times)))
 
 
 def _rank_correlation(means: Floats) -> float:
-    """Spearman's rank correlation of the parts with their order; 0 if all are equal."""
+    """Return Spearman's rank correlation of the parts with their order; 0 if all are equal."""
     ranks = pd.Series(means).rank().to_numpy()
     if np.ptp(ranks) == 0:
         return 0.0
@@ -208,7 +237,7 @@ def _rank_correlation(means: Floats) -> float:
 
 
 def _left_bytes(node: NodeFrame) -> float | None:
-    """The memory that the run can still take; None: the limit is unknown."""
+    """Return the memory that the run can still take; None if the limit is unknown."""
     limit = float(node.hardware.memory_bytes)
     if not limit:
         return None
@@ -223,7 +252,7 @@ def _last(node: NodeFrame, name: str) -> float | None:
 
 
 def _in_use_ratio(node: NodeFrame, memory: pd.Series[float], rise: float) -> float | None:
-    """The rise of the memory in use over that of the processes; None: unknown."""
+    """Return the rise of the memory in use over that of the processes; None if unknown."""
     for name in OTHERS:
         known = node.series(name)
         within = after(known, float(memory.index[0]))
@@ -238,7 +267,9 @@ def _in_use_ratio(node: NodeFrame, memory: pd.Series[float], rise: float) -> flo
 def _loaded_ratio(
     node: NodeFrame, memory: pd.Series[float], rise: float, resolution_seconds: float
 ) -> float | None:
-    """The bytes that the processes read over the rise, in a run that has made no step yet."""
+    """Return the bytes that the processes read over the rise, in a run that has made no step
+    yet.
+    """
     rate = node.rate("tree.requested_bytes_total", resolution_seconds)
     if len(node.steps) or rate is None or rise <= 0:
         return None
@@ -254,7 +285,7 @@ RULE = Rule(
     id="host_memory_leak",
     title="Host memory keeps growing",
     category=SIZING,
-    version=1,
+    version=2,
     needs=("tree.rss_bytes",),
     parameters=(
         Parameter("least_mib", "MiB", 256, 1, 1e6, "Least rise", "ours"),

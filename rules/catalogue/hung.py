@@ -1,18 +1,23 @@
 """The run no longer makes progress but still costs money.
 
 ## What it checks
-Time after the end of a training step in which no other step ends, on any node, and in which nothing
-works:
+Time after the end of a training step in which no other step ends and no metric or phase is told, on
+any node, and in which nothing works:
 - each GPU idles (at most 2 %), or it spins: 95 % and more at little more than idle power, without
   reading its memory, as it does while it waits inside a collective operation;
-- the run's processes rest, or each rank polls: about one core a rank at a constant level, with
-  memory that doesn't move. Without GPUs, only if that is at most half of the cores used at work;
+- the run's processes rest and don't wait for a core that others hold, or each rank polls: about one
+  core a rank at a constant level, with memory that doesn't move. Without GPUs, only if that is at
+  most half of the cores used at work;
 - its processes read and write next to nothing, and the network carries next to nothing if the run
   has its machine alone;
 - none of its processes was suspended (SIGSTOP, a debugger);
 - no start, checkpoint or finish was recorded, nor an evaluation that uses a core.
 
 Where the run's own processes weren't seen, the machine's cores and disks stand in for them.
+A busy GPU whose power, SM activity and memory traffic are unknown may work or spin: utilisation
+alone shows no progress. If no step ended meanwhile for as long as a hang takes, the rule says that
+the power of the GPUs is missing.
+
 Without reported steps only GPUs that spin and cores that poll count: a run that rests may be a
 notebook whose owner reads.
 
@@ -58,10 +63,13 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.hangs import earliest_end_seconds, find_hangs
 from rules.intervals import total_seconds
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict
+from rules.told import A_STEP, AN_EVENT
 from rules.wording import lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.9, 1.0
+
+LABELS = ("hung", "idle_tail", "restart")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -76,7 +84,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "has_steps": float(found is not None and found.has_steps),
         "is_certain": float(found is not None and found.is_certain),
     }
-    return Numbers(numbers, tuple(windows), _missing(found.missing) if found else ())
+    return Numbers(numbers, tuple(windows), found.missing if found else ())
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
@@ -93,8 +101,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         _summary(numbers, lost),
         advice="Dump the stacks of its processes (py-spy dump), lower the timeout of the process "
         "group, and let Trimtab stop hung runs.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high",
         dedupe_key="hung",
         may_stop=bool(numbers.known("is_certain")),
@@ -116,17 +123,15 @@ def _summary(numbers: Numbers, lost: float) -> str:
     return f"{summary}: it spun or polled without doing anything. It reported no steps."
 
 
-def _missing(evidence: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{words} of the run's processes" for words in evidence)
-
-
 def window_seconds(values: Values) -> float:
-    """The hang, and as much of the work before it."""
+    """Return the length of the hang, and of as much of the work before it."""
     return 2 * max(values["idle_seconds"], values["spin_seconds"])
 
 
 def soonest_seconds(frame: RunFrame, values: Values) -> float:
-    """Steps that end now rule a hang out for the least time that one takes."""
+    """Return the earliest second: steps that end now rule a hang out for the least time that one
+    takes.
+    """
     return earliest_end_seconds(frame, values["idle_seconds"], values["spin_seconds"])
 
 
@@ -134,9 +139,11 @@ RULE = Rule(
     id="hung",
     title="Hung run",
     category=TIME,
-    version=3,
+    version=5,
     needs=(),
-    explains=("hung", "idle_tail", "restart"),
+    claims_on=LABELS,
+    directness=Directness.TOLD_CAUSE,
+    ruled_out_by=(A_STEP, AN_EVENT),
     parameters=(
         Parameter(
             "idle_seconds",

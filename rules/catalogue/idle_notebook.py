@@ -1,10 +1,10 @@
 """An interactive session is open but not used.
 
 ## What it checks
-In a run without training steps (a notebook, a shell, a debugger): time in which all GPUs are at
-most `idle_gpu_pct` busy and the run's processes use at most `idle_cores`, by the running median
-over 10 s. If only the machine's utilisation is known, 2 % of its cores count as background
-activity.
+In a run without training steps (a notebook, a shell, a debugger): time in which it told no metric
+and no phase, all GPUs are at most `idle_gpu_pct` busy and the run's processes use at most
+`idle_cores`, by the running median over 10 s. If only the machine's utilisation is known, 2 % of
+its cores count as background activity.
 
 ## Why it costs money
 A notebook keeps its machine over lunch, at night and at the weekend.
@@ -38,7 +38,8 @@ from rules.frame import RunFrame
 from rules.idle import BY_MACHINE, cores_idle, gpus_idle, has_gpus, is_by_machine
 from rules.intervals import intervals_where, total_seconds
 from rules.ledger_labels import IDLE_MACHINES
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict
+from rules.told import AN_EVENT, ANY_STEP, untold
 from rules.wording import lasting
 
 GAP_SECONDS = 300.0
@@ -52,7 +53,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     if resting is not None:
         least = values["idle_seconds"]
         stretches = intervals_where(
-            resting, frame.resolution_seconds, least, gap_seconds=GAP_SECONDS
+            untold(resting, frame), frame.resolution_seconds, least, gap_seconds=GAP_SECONDS
         )
     numbers = {
         "run_seconds": frame.duration_seconds,
@@ -78,15 +79,14 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         "fired",
         f"The session was idle for {lasting(lost)}{BY_MACHINE if by_machine else ''}.",
         advice="Stop idle sessions automatically, or work on a machine without GPUs.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(IDLE_MACHINES, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if lost > 0.5 * run else "medium",
         dedupe_key="idle_notebook",
     )
 
 
 def _resting(frame: RunFrame, values: Values) -> pd.Series[bool] | None:
-    cores = cores_idle(frame, values["idle_cores"])
+    cores = cores_idle(frame, lambda _: values["idle_cores"])
     if cores is None or not has_gpus(frame):
         return cores
     gpus = gpus_idle(frame, values["idle_gpu_pct"])
@@ -96,7 +96,7 @@ def _resting(frame: RunFrame, values: Values) -> pd.Series[bool] | None:
 
 
 def window_seconds(values: Values) -> float:
-    """The idle time, with gaps in it."""
+    """Return the length of the idle time, with gaps in it."""
     return values["idle_seconds"] + GAP_SECONDS
 
 
@@ -104,9 +104,11 @@ RULE = Rule(
     id="idle_notebook",
     title="Idle interactive session",
     category=TIME,
-    version=2,
+    version=3,
     needs=(),
-    explains=IDLE_MACHINES,
+    claims_on=IDLE_MACHINES,
+    directness=Directness.TOLD_CAUSE,
+    ruled_out_by=(ANY_STEP, AN_EVENT),
     parameters=(
         Parameter(
             "idle_seconds",
@@ -144,5 +146,4 @@ RULE = Rule(
     measure=measure,
     judge=judge,
     window_seconds=window_seconds,
-    explained_by=("hung",),
 )

@@ -11,15 +11,17 @@ real jobs with low utilisation, 46 % of the 706 issues were data operations, and
 were fixed by small changes to code or scripts.
 
 ## When it fires
-From `fire_share_pct` of the step time, once there are `minimum_steps` and `minimum_seconds` of
-steps. From `notice_share_pct` the rule passes with a remark; from `high_share_pct` the severity is
-high. The windows of evidence are the parts of the run with at least 5 % of waiting.
+From `fire_share_pct` of the step time and `least_seconds` of waiting, once there are
+`minimum_steps` and `minimum_seconds` of steps. From `notice_share_pct` the rule passes with a
+remark; from `high_share_pct` the severity is high. The windows of evidence are the parts of the run
+with at least 5 % of waiting.
 
 ## When it is wrong
 A GPU may still have queued work while the loop waits; then the wait costs less than its duration.
 The GPU utilisation during the training steps is therefore shown as counter-evidence, and the waste
 is never more than the waits in which the used GPUs were idle within the same 5 s, as in the ledger.
-If every core is busy, more loader workers won't help: the work itself must become cheaper. In a
+If the run keeps every core busy, more loader workers won't help: the work itself must become
+cheaper. In a
 loop that is wrapped twice, the wait counts twice.
 
 ## How to fix it
@@ -29,8 +31,8 @@ decode on the GPU; read few large files rather than many small ones.
 
 ## Parameters
 `notice_share_pct`, `fire_share_pct` and `high_share_pct` set the three levels; `minimum_steps` and
-`minimum_seconds` are the least evidence needed to judge; `measured_share_pct` is the share of step
-time whose wait must be measured.
+`minimum_seconds` are the least evidence needed to judge, `least_seconds` the least wait;
+`measured_share_pct` is the share of step time whose wait must be measured.
 
 ## Sources
 Levels: TensorFlow's input-pipeline analyser (5 % and 20 %), the PyTorch profiler's TensorBoard
@@ -45,15 +47,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rules.activity import cores
+from rules.activity import cores, own_cores
 from rules.category import DATA
 from rules.evidence import after, percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import merged
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.processes import are_cores_own
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stalls import wasted_wait_seconds
+from rules.told_evidence import LEAST_SECONDS
 from rules.training_loop import share_pct, step_time, training_loaders
-from rules.wording import counted, lasting
+from rules.wording import counted, lacking, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 WINDOW_SECONDS = 10.0
@@ -61,6 +65,8 @@ WINDOW_SHARE = 0.05
 SLACK_SECONDS = 1.0
 """Stretches that are no further apart are one."""
 CORES_FULL_PCT = 90.0
+
+LABELS = ("data_stall",)
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -86,32 +92,36 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 def judge(numbers: Numbers, values: Values) -> Verdict:
     share, measured = numbers.known("wait_share_pct"), numbers.known("measured_share_pct")
     if share is None or measured is None or measured < values["measured_share_pct"]:
-        return Verdict("insufficient_data", _what_to_measure(numbers))
-    steps, seconds = numbers.known("steps_count") or 0.0, numbers.known("step_seconds") or 0.0
-    if steps < values["minimum_steps"] or seconds < values["minimum_seconds"]:
-        needed = (
-            f"{counted(values['minimum_steps'], 'step')} and {lasting(values['minimum_seconds'])}"
-        )
-        seen = f"{counted(steps, 'step')} and {lasting(seconds)} after the first step"
-        return Verdict("insufficient_data", f"Not enough data: {seen}, but {needed} are needed.")
+        return Verdict("insufficient_data", _what_to_measure(numbers, values))
+    steps, seconds = numbers.known("steps_count") or 0.0, numbers.known("step_seconds")
+    if steps < values["minimum_steps"]:
+        seen = f"{counted(math.floor(steps), 'step')} of a rank after its first"
+        short = f"{seen}, {values['minimum_steps']:g} needed"
+        return Verdict("insufficient_data", f"Not enough data: {short}.")
+    if seconds is None:
+        return Verdict("insufficient_data", "Missing: the time of the training steps.")
+    if seconds < values["minimum_seconds"]:
+        short = lacking(seconds, values["minimum_seconds"], "of steps after the first")
+        return Verdict("insufficient_data", f"Not enough data: {short}.")
     summary = f"The loop waited for data for {share:.1f} % of {lasting(seconds)} of training steps."
-    if share < values["fire_share_pct"]:
+    waited = numbers.known("wait_seconds")
+    if waited is None:
+        return Verdict("insufficient_data", "Missing: the time of the waits for data.")
+    if share < values["fire_share_pct"] or waited < values["least_seconds"]:
         remark = " Worth a look." if share >= values["notice_share_pct"] else ""
         return Verdict("passed", summary + remark)
-    low, high = _waste_seconds(numbers)
     return Verdict(
         "fired",
         summary + _counter_evidence(numbers),
         advice=_advice(numbers),
-        waste_seconds_low=low,
-        waste_seconds_high=high,
+        claims=(_claim(numbers),),
         severity="high" if share >= values["high_share_pct"] else "medium",
         dedupe_key="input_bound",
     )
 
 
 def _windows(node: NodeFrame) -> Iterator[Window]:
-    """The stretches in which measured waits took `WINDOW_SHARE` of the step time."""
+    """Yield the stretches in which measured waits took `WINDOW_SHARE` of the step time."""
     steps = node.training_steps
     start, time, wait = steps.start_seconds, steps.seconds, steps.wait_seconds
     measured = ~np.isnan(wait)
@@ -136,7 +146,9 @@ def _windows(node: NodeFrame) -> Iterator[Window]:
 
 
 def _mean_gpu_busy(frame: RunFrame) -> float | None:
-    """Mean use of all allocated GPUs while there were training steps; None: unknown."""
+    """Return the mean use of all allocated GPUs while there were training steps; None if
+    unknown.
+    """
     means = []
     for node in frame.nodes.values():
         end = _last_step_end(node)
@@ -154,23 +166,28 @@ def _last_step_end(node: NodeFrame) -> float:
 
 
 def _cpu_busy(frame: RunFrame) -> float | None:
-    """The median CPU use after warm-up, of the node on which it is highest."""
-    medians = [
-        percentile(after(n.series("host.cpu_busy_pct"), n.warm_up_end_seconds()), 50)
-        for n in frame.nodes.values()
-    ]
-    return max((value for value in medians if value is not None), default=None)
+    """Return the median share of its cores that the run itself used after warm-up, of the node on
+    which it is highest.
+    """
+    medians = []
+    for node in frame.nodes.values():
+        own = after(own_cores(node, frame.resolution_seconds), node.warm_up_end_seconds())
+        held = (node.hardware.effective_cpus if are_cores_own(node) else 0.0) or cores(node)
+        used = percentile(own, 50)
+        if used is not None and held > 0:
+            medians.append(100 * used / held)
+    return max(medians, default=None)
 
 
 def _loader_workers(frame: RunFrame) -> float | None:
-    """The loader processes as the training loop declared them; the most of any node."""
+    """Return the loader processes as the training loop declared them; the most of any node."""
     loaders = [data for node in frame.nodes.values() for data in training_loaders(node)]
     workers = [data.get("workers") for data in loaders]
     return max((float(n) for n in workers if isinstance(n, int | float)), default=None)
 
 
 def _cores_per_rank(frame: RunFrame) -> float | None:
-    """The fewest of any node; None: not known."""
+    """Return the fewest cores a rank of any node; None if unknown."""
     shares = [
         (node.hardware.effective_cpus or cores(node)) / node.training_ranks
         for node in frame.nodes.values()
@@ -179,20 +196,36 @@ def _cores_per_rank(frame: RunFrame) -> float | None:
     return min(shares, default=0.0) or None
 
 
-def _what_to_measure(numbers: Numbers) -> str:
+def _what_to_measure(numbers: Numbers, values: Values) -> str:
     if not (numbers.known("steps_count") or 0.0):
         return "No training steps were recorded: call trimtab.wrap(loader) and trimtab.step()."
-    return "The wait for data was not measured: call trimtab.wrap(loader)."
+    measured = numbers.known("measured_share_pct")
+    if not measured:
+        return "The wait for data was not measured: call trimtab.wrap(loader)."
+    if measured >= values["measured_share_pct"]:
+        return "Missing: the share of the wait for data."
+    seen = f"{math.floor(10 * measured) / 10:.1f} %"
+    return (
+        f"The wait for data was measured for {seen} of the step time, "
+        f"{values['measured_share_pct']:g} % needed: call trimtab.wrap(loader)."
+    )
 
 
-def _waste_seconds(numbers: Numbers) -> tuple[float, float]:
+def _claim(numbers: Numbers) -> Claim:
+    """Return the claim on the wait, as far as GPUs idled meanwhile. A fix gives back a part of the
+    whole wait.
+    """
     longest = numbers.known("run_seconds") or 0.0
     wait = within(numbers.known("wait_seconds") or 0.0, longest)
     busy, steps = numbers.known("gpu_busy_pct"), numbers.known("step_seconds") or 0.0
     idle = wait if busy is None else within((1 - busy / 100) * steps, longest)
     wasted = numbers.known("wasted_wait_seconds")
     most = idle if wasted is None else within(wasted, idle)
-    return min(RECOVERABLE_LOW * wait, most), min(RECOVERABLE_HIGH * wait, most)
+    most = min(most, wait)
+    if most <= 0:
+        return Claim(LABELS, 0.0, 0.0, 0.0)
+    low, high = (min(share * wait / most, 1.0) for share in (RECOVERABLE_LOW, RECOVERABLE_HIGH))
+    return Claim(LABELS, most, low, high)
 
 
 def _counter_evidence(numbers: Numbers) -> str:
@@ -206,8 +239,8 @@ def _advice(numbers: Numbers) -> str:
     cpu, workers = numbers.known("cpu_busy_p50_pct"), numbers.known("loader_workers")
     if cpu is not None and cpu >= CORES_FULL_PCT:
         return (
-            f"The cores are busy (CPU {cpu:.0f} %), so make data preparation itself cheaper: "
-            "vectorise it, prepare the data once and store it, or move the work to the GPU."
+            f"The run keeps its cores busy (CPU {cpu:.0f} %), so make data preparation itself "
+            "cheaper: vectorise it, store its result, or move the work to the GPU."
         )
     per_rank = numbers.known("cores_per_rank")
     each = max(math.floor(per_rank), 1) if per_rank else 0
@@ -229,9 +262,10 @@ RULE = Rule(
     id="input_bound",
     title="Training waits for data",
     category=DATA,
-    version=4,
+    version=7,
     needs=("steps.data_wait",),
-    explains=("data_stall", "compile", "lost"),
+    claims_on=LABELS,
+    directness=Directness.TOLD_CAUSE,
     parameters=(
         Parameter(
             "notice_share_pct", "%", 5, 0, 100, "Adds a remark from this share", "TensorFlow, 5 %"
@@ -250,8 +284,8 @@ RULE = Rule(
         Parameter(
             "high_share_pct", "%", 30, 0, 100, "High severity from this share", "gpuprof, 30 %"
         ),
-        Parameter("minimum_steps", "steps", 30, 2, 1e6, "Least steps per rank to judge", "ours"),
-        Parameter("minimum_seconds", "s", 20, 1, 86_400, "Least step time to judge", "ours"),
+        Parameter("minimum_steps", "steps", 3, 1, 1e6, "Least steps per rank to judge", "ours"),
+        Parameter("minimum_seconds", "s", 5, 1, 86_400, "Least step time to judge", "ours"),
         Parameter(
             "measured_share_pct",
             "%",
@@ -261,6 +295,7 @@ RULE = Rule(
             "Least share of step time with a measured wait",
             "ours",
         ),
+        LEAST_SECONDS,
     ),
     measure=measure,
     judge=judge,

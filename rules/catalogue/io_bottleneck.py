@@ -44,6 +44,7 @@ from __future__ import annotations
 import pandas as pd
 
 from rules.bottleneck import (
+    LABELS,
     Wording,
     bottleneck_parameters,
     judge_bottleneck,
@@ -51,13 +52,13 @@ from rules.bottleneck import (
 )
 from rules.category import DATA
 from rules.frame import NodeFrame, RunFrame
-from rules.ledger_labels import IDLE_GPUS
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
 
 PRESSURES = ("container.psi_io_full_us_total", "host.psi_io_full_us_total")
 WORDING = Wording(
     key="io_bottleneck",
     what="the host waited for storage",
+    parameter="io_threshold",
     advice="Read ahead, pack small files into few large ones, keep the data on local NVMe, or "
     "raise the volume's throughput.",
 )
@@ -72,7 +73,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def io_wait_pct(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
-    """0..100: the more of the cores' I/O wait and the tasks' I/O pressure; None: neither known."""
+    """Return 0..100: the more of the cores' I/O wait and the tasks' I/O pressure; None if neither
+    is known.
+    """
     waits = [node.series("host.cpu_iowait_pct")]
     for name in PRESSURES:
         stalled_us = node.rate(name, resolution_seconds)
@@ -87,9 +90,9 @@ RULE = Rule(
     id="io_bottleneck",
     title="I/O bottleneck",
     category=DATA,
-    version=3,
+    version=4,
     needs=("gpu*.busy_pct", "|".join(("host.cpu_iowait_pct", *PRESSURES))),
-    explains=IDLE_GPUS,
+    claims_on=LABELS,
     parameters=(
         Parameter(
             "io_threshold",
@@ -106,6 +109,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("input_bound", "cpu_bottleneck"),
     sagemaker_name="IOBottleneck",
 )

@@ -52,14 +52,15 @@ from rules.category import GPU
 from rules.evidence import within
 from rules.frame import RunFrame
 from rules.gpus import gpu_counts, unfit
-from rules.ledger_labels import IDLE_GPUS
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import distance
 from rules.windows import needed_seconds
-from rules.wording import lasting
+from rules.wording import lacking
 
 EDGES = np.arange(0.0, 101.0, 2.0)
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
+
+LABELS = ("gpu_idle", "low_sm", "communication", "data_stall", "effective")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -93,11 +94,13 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             return Verdict("insufficient_data", "Missing: the utilisation of some GPUs.")
         return Verdict("not_applicable", "Only one GPU was used: see unused_gpus.")
     run = numbers.known("run_seconds") or 0.0
-    seen, needed = numbers.known("seen_seconds") or 0.0, needed_seconds(values, numbers)
+    seen, needed = numbers.known("seen_seconds"), needed_seconds(values, numbers)
     apart, difference = numbers.known("distance"), numbers.known("difference_pct")
-    if apart is None or difference is None or seen < needed:
-        has = f"{lasting(seen)} of work with both GPUs known, {lasting(needed)} needed"
-        return Verdict("insufficient_data", f"Not enough data: {has}.")
+    if seen is not None and seen < needed:
+        short = lacking(seen, needed, "of work with both GPUs known")
+        return Verdict("insufficient_data", f"Not enough data: {short}.")
+    if seen is None or apart is None or difference is None:
+        return Verdict("insufficient_data", "Missing: work during which both GPUs are known.")
     summary = (
         f"{_most_and_least(numbers)} The means differ by {difference:.1f} points; the distance of "
         f"the histograms is {apart:.2f}."
@@ -109,8 +112,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         "fired",
         summary,
         advice=_advice(numbers),
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if difference >= 30 else "medium",
         dedupe_key="load_balancing",
     )
@@ -136,7 +138,7 @@ def _advice(numbers: Numbers) -> str:
 
 
 def _ends(numbers: Numbers) -> tuple[str, str]:
-    """The most and the least busy used GPU; empty if they are not known."""
+    """Return the most and the least busy used GPU; empty if they are not known."""
     means = numbers.by_entity("mean_pct")
     if len(means) < 2:
         return "", ""
@@ -144,7 +146,7 @@ def _ends(numbers: Numbers) -> tuple[str, str]:
 
 
 def _name(gpu: str, other: str) -> str:
-    """With its node if the other one is on another node."""
+    """Return the GPU's name, with its node if the other one is on another node."""
     node, _, name = gpu.rpartition("/")
     return name if node == other.rpartition("/")[0] else gpu
 
@@ -162,10 +164,10 @@ def _compared(
 
 
 def _beyond_chance(first: np.ndarray, second: np.ndarray) -> float | None:
-    """The distance without what two samples of one distribution would be apart.
+    """Return the distance without what two samples of one distribution would be apart.
 
-    By Miller's and Madow's first-order bias of entropies: (k - 1) / 8 (1/n + 1/m) for k bins in
-    use and n and m samples.
+    It follows from Miller's and Madow's first-order bias of entropies: (k - 1) / 8 (1/n + 1/m) for
+    k bins in use and n and m samples.
     """
     apart = distance(first, second)
     if apart is None:
@@ -181,7 +183,7 @@ RULE = Rule(
     category=GPU,
     version=3,
     needs=("gpu*.busy_pct",),
-    explains=IDLE_GPUS,
+    claims_on=LABELS,
     parameters=(
         Parameter(
             "threshold",

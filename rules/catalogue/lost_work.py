@@ -36,12 +36,14 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.lost_steps import run_steps
 from rules.machine_time import seconds_of_run
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.step_ranges import lost_count
 from rules.wording import counted
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 MOST_WINDOWS = 500
+
+LABELS = ("lost",)
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -63,7 +65,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    lost, run = numbers.known("lost_seconds") or 0.0, numbers.known("run_seconds") or 0.0
+    lost, run = numbers.known("lost_seconds"), numbers.known("run_seconds") or 0.0
+    if lost is None:
+        return Verdict("insufficient_data", "Missing: the time of the steps that were done again.")
     steps = numbers.known("lost_steps_count") or 0.0
     share = round(100 * lost / run, 6) if run > 0 else 0.0
     summary = f"{counted(steps, 'step')} done again later: {share:.1f} % of the held time."
@@ -76,8 +80,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         "fired",
         summary,
         advice="Save checkpoints more often (save_steps, every_n_train_steps), and on SIGTERM.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if share >= 20 else "medium",
         dedupe_key="lost_work",
     )
@@ -89,7 +92,8 @@ RULE = Rule(
     category=TIME,
     version=1,
     needs=("steps",),
-    explains=("lost",),
+    claims_on=LABELS,
+    directness=Directness.SYMPTOM,
     parameters=(
         Parameter(
             "share_pct",
@@ -106,5 +110,4 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("restart_loop", "repeated_failures"),
 )

@@ -1,8 +1,9 @@
 """GPUs have low or fluctuating utilisation, or are not used at all.
 
 ## What it checks
-The utilisation of each allocated GPU on each node after warm-up, cut into windows of
-`window_seconds`. The medians over the windows of the 95th and the 5th percentile count.
+The utilisation of each allocated GPU on each node after warm-up, without the warm-up after each
+restart, cut into windows of `window_seconds`. The medians over the windows of the 95th and the 5th
+percentile count.
 - **unused**: the 99th percentile of the whole run is at most 2 %.
 - **low**: the 95th percentile is below `threshold_p95`.
 - **fluctuating**: it is not low, and the 5th percentile is below `threshold_p5`.
@@ -46,20 +47,20 @@ to 0.7 of the idle time, 0.5 to 1 for an unused GPU) is our estimate.
 
 from __future__ import annotations
 
-from rules.activity import first_step_end_seconds
 from rules.category import GPU
-from rules.evidence import after, within
+from rules.evidence import within
 from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused, idle_seconds
 from rules.intervals import merged
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.windows import Windows, gpu_windows, needed_seconds, start_up
-from rules.wording import lasting, named, range_pct, sentence, some_gpus, was
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.windows import Windows, gpu_windows, needed_seconds, start_up, worked
+from rules.wording import lacking, named, range_pct, sentence, some_gpus, was
 
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
-RECOVERABLE = {"low": (0.3, 0.7), "fluctuating": (0.3, 0.7), "unused": (0.5, 1.0)}
+USED, UNUSED = (0.3, 0.7), (0.5, 1.0)
+"""The range of shares of the idle time of used and unused GPUs that can be given back."""
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -88,19 +89,24 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return _fired(numbers, bad, count)
     if len(kinds) < count:
         unjudged = some_gpus(count - len(kinds), count)
-        needed = needed_seconds(values, numbers)
-        problem = (
-            f"the utilisation of {unjudged} is unknown, or known for less than {lasting(needed)}"
-        )
-        return Verdict("insufficient_data", f"Not enough data: {problem} after warm-up.")
+        return Verdict("insufficient_data", _what_lacks(numbers, kinds, unjudged, values))
     lowest = min(numbers.by_entity("p95_pct").values(), default=0.0)
     if count == 1:
         return Verdict("passed", f"The only GPU was well used (p95 {lowest:.0f} %).")
     return Verdict("passed", f"All {count:.0f} GPUs were well used (p95 from {lowest:.0f} %).")
 
 
+def _what_lacks(numbers: Numbers, kinds: dict[str, str], unjudged: str, values: Values) -> str:
+    needed, seen = needed_seconds(values, numbers), numbers.by_entity("seen_seconds")
+    short = [s for gpu, s in seen.items() if gpu not in kinds and s < needed]
+    if not short:
+        return f"Missing: the utilisation of {unjudged} after warm-up."
+    known = lacking(max(short), needed, "after warm-up")
+    return f"Not enough data: the utilisation of {unjudged} is known for {known}."
+
+
 def _kinds(numbers: Numbers, values: Values) -> dict[str, str]:
-    """How each GPU with enough evidence was used, by entity."""
+    """Return how each GPU with enough evidence was used, by entity."""
     needed = needed_seconds(values, numbers)
     p99, p95 = numbers.by_entity("whole_run_p99_pct"), numbers.by_entity("p95_pct")
     p5, seen = numbers.by_entity("p5_pct"), numbers.by_entity("seen_seconds")
@@ -127,13 +133,11 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
             measured = [p95[gpu] for gpu in gpus], [p5[gpu] for gpu in gpus]
             words = _words(kind, *measured)
             parts.append(f"{some_gpus(len(gpus), count)} {words}: {named(gpus, p95)}")
-    low, high = _waste_seconds(numbers, bad, count)
     return Verdict(
         "fired",
         sentence("; ".join(parts)) + ".",
         advice=_advice(list(bad.values()), count),
-        waste_seconds_low=low,
-        waste_seconds_high=high,
+        claims=_claims(numbers, bad, count),
         severity="high" if 2 * len(bad) >= count else "medium",
         dedupe_key="low_gpu_utilization:" + "+".join(sorted(set(bad.values()))),
     )
@@ -160,23 +164,26 @@ def _advice(kinds: list[str], count: float) -> str:
     return f"Find out {waits}. Then raise the batch size, or {fewer}. {more}".strip()
 
 
-def _waste_seconds(numbers: Numbers, bad: dict[str, str], count: float) -> tuple[float, float]:
+def _claims(numbers: Numbers, bad: dict[str, str], count: float) -> tuple[Claim, ...]:
+    """Return claims on each bad GPU's idle share of the run; on all of one that was never used."""
     longest = numbers.known("run_seconds") or 0.0
     idle = numbers.by_entity("idle_seconds")
-    low = high = 0.0
-    for gpu, kind in bad.items():
-        seconds = longest if kind == "unused" else within(idle.get(gpu, 0.0), longest)
-        low += RECOVERABLE[kind][0] * seconds / count
-        high += RECOVERABLE[kind][1] * seconds / count
-    return within(low, longest), within(high, longest)
+    unused = longest * sum(kind == "unused" for kind in bad.values())
+    used = sum(within(idle.get(g, 0.0), longest) for g, kind in bad.items() if kind != "unused")
+    shares = (unused / count, ("unused_gpu",), UNUSED), (used / count, IDLE_GPUS, USED)
+    return tuple(
+        Claim(labels, within(seconds, longest), *recoverable)
+        for seconds, labels, recoverable in shares
+        if seconds > 0
+    )
 
 
 def _gpu_numbers(
     node: NodeFrame, number: int, windows: Windows, resolution_seconds: float
 ) -> dict[str, float | None]:
-    """The GPU's percentiles, known and idle seconds; None: its utilisation is unknown."""
+    """Return the GPU's percentiles, known and idle seconds; None if its utilisation is unknown."""
     busy = node.gpu_busy_pct(number)
-    work = after(busy, first_step_end_seconds(node))
+    work = worked(node, busy)
     if busy is None or work is None:
         names = ("p95_pct", "p5_pct", "whole_run_p99_pct", "seen_seconds", "idle_seconds")
         return dict.fromkeys(names)
@@ -200,9 +207,10 @@ RULE = Rule(
     id="low_gpu_utilization",
     title="Low GPU utilisation",
     category=GPU,
-    version=3,
+    version=4,
     needs=("gpu*.busy_pct",),
-    explains=IDLE_GPUS,
+    claims_on=("unused_gpu", *IDLE_GPUS),
+    directness=Directness.SYMPTOM,
     parameters=(
         Parameter(
             name="threshold_p95",
@@ -261,14 +269,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=(
-        "unused_gpus",
-        "slow_restart",
-        "input_bound",
-        "cpu_bottleneck",
-        "io_bottleneck",
-        "load_balancing",
-        "batch_size",
-    ),
     sagemaker_name="LowGPUUtilization",
 )

@@ -39,11 +39,13 @@ from rules.evidence import within
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.parameter import MINUTE_SECONDS
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stages import start_up
 from rules.wording import lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
+
+LABELS = ("initialise", "restore")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -90,8 +92,7 @@ def _judged(waited: float, run: float, values: Values, summary: str) -> Verdict:
         "fired",
         summary,
         advice="Stream the data instead of copying it first; build packages into the image.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if waited > 2 * values["threshold_seconds"] else "medium",
         dedupe_key="max_initialization_time",
     )
@@ -103,7 +104,7 @@ RULE = Rule(
     category=TIME,
     version=3,
     needs=(),
-    explains=("initialise", "restore", "unused_gpu"),
+    claims_on=LABELS,
     parameters=(
         Parameter(
             "threshold_seconds",
@@ -121,6 +122,5 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("startup_breakdown",),
     sagemaker_name="MaxInitializationTime",
 )

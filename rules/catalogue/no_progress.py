@@ -14,8 +14,8 @@ Training beyond the best model costs as much as training up to it.
 
 ## When it fires
 When the time since the best value is at least `share_pct` of the run, with at least `fewest` values
-since. Runs shorter than `minimum_seconds` are not judged. A metric that still improves slowly, and
-one whose noise hides whether it does, doesn't fire.
+since; with fewer values it can't tell. Runs shorter than `minimum_seconds` are not judged. A metric
+that still improves slowly, and one whose noise hides whether it does, doesn't fire.
 
 ## When it is wrong
 Some models improve again after a long plateau (a change of the learning rate, "grokking"). Metrics
@@ -47,11 +47,12 @@ from numpy.typing import NDArray
 from rules.category import TIME
 from rules.evidence import within
 from rules.frame import RunFrame
+from rules.ledger_labels import WORK
 from rules.metric_direction import is_validation, less_is_better
 from rules.plateau import flat_share
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
-from rules.wording import counted, lasting
+from rules.wording import counted, lacking, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 Points = list[tuple[float, float]]
@@ -90,7 +91,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             "No metric such as a loss or accuracy was logged: call trimtab.log().",
         )
     if run <= 0 or run < values["minimum_seconds"]:
-        return Verdict("insufficient_data", f"Not enough data: a run of {lasting(run)}.")
+        short = lacking(run, values["minimum_seconds"])
+        return Verdict("insufficient_data", f"Not enough data: a run of {short}.")
     [(name, since)] = list(measured.items())[:1]
     count = numbers.by_entity("values_since_best_count").get(name, 0.0)
     share = round(100 * since / run, 6)
@@ -99,23 +101,27 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         f"{name} has not {better} for the last {lasting(since)}, {share:.0f} % of the run, in "
         f"{counted(count, 'value')}."
     )
-    if count < values["fewest"] or share < values["share_pct"]:
+    if share < values["share_pct"]:
         still = f"{name} improved until {lasting(since)} before the end, as far as its noise tells."
         return Verdict("passed", still)
+    if count < values["fewest"]:
+        since_then = (
+            f"{counted(count, 'value')} of {name} since its best, {values['fewest']:g} needed"
+        )
+        return Verdict("insufficient_data", f"Not enough data: {since_then}.")
     lost = within(since, run)
     return Verdict(
         "fired",
         summary,
         advice=f"Use early stopping on {name}: end the training when it has stopped improving.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(WORK, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="medium" if share >= 40 else "low",
         dedupe_key="no_progress",
     )
 
 
 def _logged(frame: RunFrame) -> dict[str, Points]:
-    """The finite values of each metric of the first rank that logs it."""
+    """Return the finite values of each metric of the first rank that logs it."""
     by_rank: dict[str, dict[object, Points]] = {}
     for node in frame.nodes.values():
         for at, data in events_of(node, "metric"):
@@ -127,7 +133,9 @@ def _logged(frame: RunFrame) -> dict[str, Points]:
 
 
 def chosen_metric(names: Iterable[str]) -> str | None:
-    """Validation before training, then losses before the others, then by name."""
+    """Return the best metric: validation before training, then losses before the others, then by
+    name.
+    """
     known = [name for name in names if less_is_better(name) is not None]
     ranked = sorted(
         known, key=lambda name: (not is_validation(name), not less_is_better(name), name)
@@ -138,7 +146,7 @@ def chosen_metric(names: Iterable[str]) -> str | None:
 def _best_at(
     points: Points, less_is_better: bool, least_share: float, epoch_ends: NDArray[np.float64]
 ) -> float:
-    """Since when it certainly hasn't improved; at the latest its last value."""
+    """Return since when it certainly hasn't improved; at the latest its last value."""
     at, values = (np.array(column, dtype=np.float64) for column in zip(*points, strict=True))
     first, last = float(at[0]), float(at[-1])
     if last <= first:
@@ -149,7 +157,7 @@ def _best_at(
 
 
 def _epoch_ends(frame: RunFrame) -> NDArray[np.float64]:
-    """As the first node recorded them."""
+    """Return the ends of epochs as the first node recorded them."""
     by_node = ([at for at, _ in events_of(node, "epoch")] for node in frame.nodes.values())
     return np.unique(np.array(next((ends for ends in by_node if ends), []), dtype=np.float64))
 
@@ -157,8 +165,9 @@ def _epoch_ends(frame: RunFrame) -> NDArray[np.float64]:
 def _without_season(
     values: NDArray[np.float64], at: NDArray[np.float64], epoch_ends: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Without what repeats in every epoch: the median difference of each part of the epochs from
-    the line through the epochs' medians."""
+    """Return the values without what repeats in every epoch: the median difference of each part of
+    the epochs from the line through the epochs' medians.
+    """
     epochs = np.searchsorted(epoch_ends, at, side="left")
     is_whole = (epochs > 0) & (epochs < len(epoch_ends))
     if len(np.unique(epochs[is_whole])) < FEWEST_EPOCHS:
@@ -180,8 +189,9 @@ RULE = Rule(
     id="no_progress",
     title="Model stopped improving",
     category=TIME,
-    version=4,
+    version=5,
     needs=(),
+    claims_on=WORK,
     parameters=(
         Parameter(
             "share_pct",

@@ -50,9 +50,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if others is None:
         return Verdict("insufficient_data", "Missing: training steps.")
     names = sorted(n for n in numbers.values if n.endswith("_pct") and n != "others_pct")
-    parts = [
-        f"{numbers.known(name) or 0.0:.1f} % in {name.removesuffix('_pct')} steps" for name in names
-    ]
+    known = [(name.removesuffix("_pct"), numbers.known(name)) for name in names]
+    parts = [f"{share:.1f} % in {name} steps" for name, share in known if share is not None]
     remark = " (a large share)" if others > REMARK_PCT else ""
     shares = ", ".join([*parts, f"{others:.1f} % between steps"])
     return Verdict("passed", f"Time of the loop: {shares}{remark}.")

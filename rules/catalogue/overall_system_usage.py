@@ -8,7 +8,9 @@ traffic, GPU utilisation, CPU utilisation, CPU memory, GPU memory and I/O wait, 
 A machine that is too large shows here first.
 
 ## When it fires
-Never. It says in one sentence how well the GPUs and cores were used.
+Never. It says in one sentence whether the GPUs or, without any, the cores were 70 % busy or more
+for at least a twentieth of the time. That they were busy at times doesn't mean that they were used
+well: the ledger says what the rest of the time was spent on.
 
 ## When it is wrong
 Start-up and the time after the last step count, as in SageMaker, so a short run looks less used
@@ -21,10 +23,11 @@ See the rules that fire: `low_gpu_utilization`, `cpu_bottleneck`, `batch_size`, 
 None.
 
 ## Sources
-SageMaker Debugger's OverallSystemUsage, and its sentence (70 % at the 95th percentile).
-Differences: GPU memory is the memory in use, where SageMaker takes the activity of the memory
-controller; samples at which a series is unknown are left out and don't count as 0; a node without
-GPUs has no GPU rows; the sentence covers all nodes.
+SageMaker Debugger's OverallSystemUsage, and the limit of its sentence (70 % at the 95th
+percentile). Differences: it calls such GPUs well used, which a p95 doesn't show; GPU memory is the
+memory in use, where SageMaker takes the activity of the memory controller; samples at which a
+series is unknown are left out and don't count as 0; a node without GPUs has no GPU rows; the
+sentence covers all nodes.
 """
 
 from __future__ import annotations
@@ -43,11 +46,11 @@ NAMES = {
     "GPU memory": "gpu_memory_pct",
     "I/O": "io_wait_pct",
 }
-USED_WELL_PCT = 70.0
+BUSY_PCT = 70.0
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
-    """`<metric>_<statistic>@<node>`, of `percentile_rows`."""
+    """Return `<metric>_<statistic>@<node>`, of `percentile_rows`."""
     return Numbers(
         {
             f"{NAMES[metric]}_{name}@{node}": value
@@ -70,19 +73,20 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 
 def _sentence(cpu: dict[str, float], gpu: dict[str, float]) -> str:
-    if gpu and max(gpu.values()) < USED_WELL_PCT:
-        busy = max(cpu.values(), default=0.0)
-        return "GPUs underused while the cores are busy" if busy > USED_WELL_PCT else "underused"
-    if not gpu:
-        return "well used" if max(cpu.values()) > USED_WELL_PCT else "underused"
-    return "well used" if min(gpu.values()) > USED_WELL_PCT else "unevenly used"
+    used, what = (gpu, "GPUs") if gpu else (cpu, "cores")
+    if min(used.values()) >= BUSY_PCT:
+        return f"the {what} had busy times"
+    if max(used.values()) >= BUSY_PCT:
+        return f"the {what} of some nodes had busy times"
+    cores = " while the cores were" if gpu and max(cpu.values(), default=0.0) >= BUSY_PCT else ""
+    return f"the {what} were hardly ever busy{cores}"
 
 
 RULE = Rule(
     id="overall_system_usage",
     title="System utilisation",
     category=OVERVIEW,
-    version=3,
+    version=4,
     needs=(),
     parameters=(),
     measure=measure,

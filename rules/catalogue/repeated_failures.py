@@ -32,10 +32,13 @@ from rules.category import TIME
 from rules.evidence import within
 from rules.failures import failures
 from rules.frame import RunFrame
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.ledger_labels import WORK
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
+
+LABELS = ("lost", *WORK)
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -54,15 +57,19 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if not numbers.known("is_told"):
         return Verdict("insufficient_data", "Missing: how the run's processes ended.")
     count, run = numbers.known("failures_count") or 0.0, numbers.known("run_seconds") or 0.0
-    lost = within(numbers.known("lost_seconds") or 0.0, run)
+    told = numbers.known("lost_seconds")
+    lost = within(told or 0.0, run)
+    if not count:
+        return Verdict("passed", "No failure was seen.")
     if count < values["fewest"]:
-        return Verdict("passed", f"The run failed {counted(count, 'time')}.")
+        fewer = f"fewer than {values['fewest']:g} aren't judged"
+        return Verdict("passed", f"The run failed {counted(count, 'time')}; {fewer}.")
+    work = "" if told is None else f" and lost {lasting(lost)} of work"
     return Verdict(
         "fired",
-        f"The run failed {counted(count, 'time')} and lost {lasting(lost)} of work.",
+        f"The run failed {counted(count, 'time')}{work}.",
         advice="Read the error of the first failure, and limit the number of restarts.",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high",
         dedupe_key="repeated_failures",
     )
@@ -72,12 +79,12 @@ RULE = Rule(
     id="repeated_failures",
     title="Repeated failures",
     category=TIME,
-    version=1,
+    version=2,
     needs=(),
+    claims_on=LABELS,
     parameters=(
         Parameter("fewest", "failures", 3, 2, 1000, "Fires from this many", "ours", whole=True),
     ),
     measure=measure,
     judge=judge,
-    explained_by=("restart_loop",),
 )

@@ -39,10 +39,11 @@ from rules.category import TIME
 from rules.evidence import within
 from rules.failure_causes import CAUSES
 from rules.frame import RunFrame
+from rules.ledger_labels import LIVES
 from rules.lives import SILENT, Life, lives
 from rules.lost_steps import run_steps
 from rules.machine_time import held_seconds, seconds_of_run
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.step_ranges import RESUMED, StepRange
 from rules.wording import counted
 
@@ -95,17 +96,20 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if count < values["fewest"]:
         if not numbers.known("steps_are_known"):
             return Verdict("insufficient_data", "Missing: the steps that a failed start reached.")
-        return Verdict("passed", f"{counted(failed, 'failed start')}, not in a loop.")
+        if not failed:
+            return Verdict("passed", "No start failed.")
+        loop = f"fewer than {values['fewest']:g} in a row without progress"
+        return Verdict("passed", f"{counted(failed, 'failed start')}, {loop}.")
     step = numbers.known("step_number") or 0.0
     cause = _cause(numbers.known("cause_number"))
     reached = f"none got beyond step {step:,.0f}" if step else "none reached a step"
     high = within(numbers.known("after_first_seconds") or 0.0, run)
+    low = within(numbers.known("after_second_seconds") or 0.0, high)
     return Verdict(
         "fired",
         f"{counted(count, 'start')} in a row failed{cause}; {reached}.",
         advice="Read the error of the first failure, mend its cause, and limit the restarts.",
-        waste_seconds_low=within(numbers.known("after_second_seconds") or 0.0, high),
-        waste_seconds_high=high,
+        claims=(Claim.between(LIVES, low, high),),
         severity="high",
         dedupe_key="restart_loop",
     )
@@ -133,14 +137,14 @@ def _own_start(
 
 
 def _has_rows(frame: RunFrame, life: Life) -> bool:
-    """It made steps, of which the numbers aren't known."""
+    """Return whether it made steps, of which the numbers aren't known."""
     begin, end = life.began_seconds, life.ended_seconds
     starts = (node.rows[0] for node in run_steps(frame).nodes.values())
     return any(bool(((each >= begin) & (each < end)).any()) for each in starts)
 
 
 def _earlier(frame: RunFrame) -> list[_Start]:
-    """The starts of the training's other runs that ended before this run began."""
+    """Return the starts of the training's other runs that ended before this run began."""
     before = sorted((r for r in frame.other_steps if r.ended_us <= 0), key=lambda r: r.began_us)
     found: list[_Start] = []
     reached_us = None
@@ -155,7 +159,9 @@ def _earlier(frame: RunFrame) -> list[_Start]:
 
 
 def _longest_loop(starts: list[_Start], progress: float) -> list[_Start]:
-    """Failed starts in a row, with the same cause, of which none after the first got further."""
+    """Return the most failed starts in a row, with the same cause, of which none after the first
+    got further.
+    """
     best, loop, longest = 0, list[_Start](), list[_Start]()
     for start in starts:
         if not _may_belong(start) or _differs(start, loop) or start.reached > best * (1 + progress):
@@ -177,14 +183,14 @@ def _differs(start: _Start, loop: list[_Start]) -> bool:
 
 
 def _cause(number: float | None) -> str:
-    """How the last one ended, in words; empty: it isn't known, or by no number that we have."""
+    """Say how the last one ended; empty if it isn't known, or by no number that we have."""
     if number is None or not 0 <= number < len(NAMES):
         return ""
     return f" ({WORDS[NAMES[int(number)]]})"
 
 
 def _seconds(frame: RunFrame, found: list[Life]) -> float:
-    """The time for which nodes were held in these lives, as time of the run."""
+    """Return the time for which nodes were held in these lives, as time of the run."""
     by_node = {
         node.key: sum(held_seconds(node, frame, _span(life)) for life in found)
         for node in frame.nodes.values()
@@ -202,6 +208,8 @@ RULE = Rule(
     category=TIME,
     version=1,
     needs=(),
+    claims_on=LIVES,
+    directness=Directness.TOLD_CAUSE,
     parameters=(
         Parameter(
             "fewest",

@@ -1,4 +1,4 @@
-"""After a failure, it takes long until the training works again.
+"""The training takes long to work again after a failure.
 
 ## What it checks
 For each start after the first one: the time from the end of the process before, or from the start
@@ -39,11 +39,13 @@ from rules.frame import NodeFrame, RunFrame
 from rules.global_steps import first_rank
 from rules.lives import Life, lives
 from rules.machine_time import held_seconds, seconds_of_run
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import training_columns
 from rules.wording import counted, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
+
+LABELS = ("restart", "restore", "initialise")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -65,30 +67,37 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     count, run = numbers.known("restarts_count") or 0.0, numbers.known("run_seconds") or 0.0
-    median, every = numbers.known("restart_seconds"), numbers.known("all_seconds") or 0.0
-    if median is None or count < values["fewest"]:
-        return Verdict("passed", f"{counted(count, 'restart')} to the first step.")
+    median, every = numbers.known("restart_seconds"), numbers.known("all_seconds")
+    if not count:
+        return Verdict("passed", "No restart reached a step.")
+    if median is None or every is None:
+        return Verdict("insufficient_data", "Missing: how long the restarts took.")
+    if count < values["fewest"]:
+        took = f"{counted(count, 'restart')} to the first step took {lasting(median)}"
+        return Verdict("passed", f"{took}; fewer than {values['fewest']:g} aren't judged.")
     share = round(100 * every / run, 6) if run > 0 else 0.0
+    each = " each (median)" if count > 1 else ""
     summary = (
-        f"{counted(count, 'restart')} took {lasting(median)} each (median) to the first step, "
+        f"{counted(count, 'restart')} took {lasting(median)}{each} to the first step, "
         f"{share:.1f} % of the run."
     )
     if median < values["restart_seconds"] or share < values["share_pct"]:
         return Verdict("passed", summary)
-    above = within(every * max(1 - values["fair_seconds"] / median, 0.0), run)
+    above = max(1 - values["fair_seconds"] / median, 0.0)
     return Verdict(
         "fired",
         summary,
         advice="Keep image, data and compiler cache on the machine; load the checkpoint locally.",
-        waste_seconds_low=RECOVERABLE_LOW * above,
-        waste_seconds_high=RECOVERABLE_HIGH * above,
+        claims=(
+            Claim(LABELS, within(every, run), RECOVERABLE_LOW * above, RECOVERABLE_HIGH * above),
+        ),
         severity="high" if share >= 10 else "medium",
         dedupe_key="slow_restart",
     )
 
 
 def _waits(node: NodeFrame, frame: RunFrame) -> list[tuple[int, Window]]:
-    """The number of each life after the first that has steps on this node, and its start."""
+    """Return the number of each life after the first that has steps on this node, and its start."""
     starts = np.sort(training_columns(node, first_rank(node), "start_seconds")[0])
     found = []
     for number, life in enumerate(lives(frame)[1:], 1):
@@ -99,13 +108,13 @@ def _waits(node: NodeFrame, frame: RunFrame) -> list[tuple[int, Window]]:
 
 
 def _begin(node: NodeFrame, life: Life) -> float:
-    """Of the time for which the node was held in this life."""
+    """Return the start of the time for which the node was held in this life."""
     held = [start for start, end in node.intervals if end > life.began_seconds]
     return max(life.began_seconds, min(held, default=life.began_seconds))
 
 
 def _longest_of_each(frame: RunFrame, waits: dict[str, list[tuple[int, Window]]]) -> list[Window]:
-    """Of each life, the start on the node that took longest: the others wait for it."""
+    """Return for each life the start on the node that took longest: the others wait for it."""
     of_life: dict[int, Window] = {}
     for found in waits.values():
         for number, window in found:
@@ -125,7 +134,7 @@ RULE = Rule(
     category=TIME,
     version=1,
     needs=("steps",),
-    explains=("restart", "restore", "initialise", "unused_gpu"),
+    claims_on=LABELS,
     parameters=(
         Parameter("fewest", "restarts", 2, 1, 1000, "Fires from this many", "ours", whole=True),
         Parameter(
@@ -144,5 +153,4 @@ RULE = Rule(
     ),
     measure=measure,
     judge=judge,
-    explained_by=("restart_loop",),
 )

@@ -2,9 +2,10 @@
 
 ## What it checks
 The time from the start of the run to the first training step (or the first use of a GPU). Each
-second of it is one of: receiving from the network (10 MB/s and more), reading from disks (10 MB/s
-and more), computing (half a core and more), waiting (the rest). Seconds without samples are
-unknown.
+second of it is one of: compiling (as told), receiving from the network (10 MB/s and more; not
+beside other programs, whose traffic it may be), reading from disks (10 MB/s and more, by the run's
+own processes where that is known), starved (half a thread and more waits for a core that others
+hold), computing (half a core and more), waiting (the rest). Seconds without samples are unknown.
 
 ## Why it costs money
 All nodes are paid for while packages are installed, data is copied and code is compiled.
@@ -19,8 +20,9 @@ even if intended, unless it is a command of its own in a shell script (a stage).
 
 ## How to fix it
 Receiving: keep data and packages on a volume or in the image, or stream the data. Reading: use
-fewer and larger files. Computing: cache compiled code, import less, prepare the data once. Waiting:
-look for locks, slow name resolution, and nodes that wait for the last one.
+fewer and larger files. Compiling: keep the compiler's cache on a volume. Starved: run it without
+neighbours. Computing: cache compiled code, import less, prepare the data once. Waiting: look for
+locks, slow name resolution, and nodes that wait for the last one.
 
 ## Parameters
 `long_seconds`, `share_pct` and `least_seconds`.
@@ -36,27 +38,36 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from rules.activity import own_cores, work_began
 from rules.category import TIME
+from rules.compilation import compile_spans
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats
-from rules.intervals import total_seconds
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.intervals import total_seconds, without
+from rules.processes import has_neighbours
+from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stages import start_up
+from rules.starvation import waiting_threads
+from rules.told_evidence import LEAST_SECONDS
 from rules.wording import lasting
 
 BYTES_PER_SECOND = 10e6
 COMPUTING_CORES = 0.5
-KINDS = ("receiving", "reading", "computing", "waiting")
+KINDS = ("compiling", "receiving", "reading", "starved", "computing", "waiting")
 ADVICE = {
+    "compiling": "Keep the compiler's cache on a volume, and start with it.",
     "receiving": "Keep data and packages on a volume or in the image, or stream the data.",
     "reading": "Use fewer and larger files, or stream the data.",
+    "starved": "Other programs or a quota held the cores: run it where it gets its own.",
     "computing": "Cache compiled code, import less, prepare the data once and store it.",
     "waiting": "Find out what it waits for: locks, name resolution, or the last node.",
 }
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
+
+LABELS = ("initialise", "restore", "starved")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -84,7 +95,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             "insufficient_data", "Missing: training steps, or the utilisation of the GPUs."
         )
     share = 100 * startup / run if run > 0 else 0.0
-    parts = {kind: numbers.known(f"{kind}_seconds") or 0.0 for kind in KINDS}
+    known = {kind: numbers.known(f"{kind}_seconds") for kind in KINDS}
+    parts = {kind: seconds for kind, seconds in known.items() if seconds is not None}
     into = ", ".join(f"{kind} {lasting(s)}" for kind, s in parts.items() if s >= 1)
     summary = f"Start-up took {lasting(startup)}{f' ({into})' if into else ''}."
     is_long = startup >= values["long_seconds"]
@@ -98,21 +110,18 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     return Verdict(
         "fired",
         f"{summary} That is {share:.0f} % of the run.",
-        advice=ADVICE[max(parts, key=lambda kind: parts[kind])],
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        advice=ADVICE[max(parts, key=lambda kind: parts[kind], default="waiting")],
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if share >= 30 else "medium",
         dedupe_key="startup_breakdown",
     )
 
 
 def _parts(node: NodeFrame, spans: list[Window], resolution_seconds: float) -> dict[str, float]:
-    """Seconds of each kind in `spans`; a sample counts for the first kind that applies, and one at
-    the edge of a span for its part."""
-    received = node.rate("net.received_bytes_total", resolution_seconds)
-    read = node.rate("disk.read_bytes_total", resolution_seconds)
-    busy = own_cores(node, resolution_seconds)
-    series = {"receiving": received, "reading": read, "computing": busy}
+    """Return the seconds of each kind in `spans`; a sample counts for the first kind that applies,
+    and one at the edge of a span for its part.
+    """
+    series = _evidence(node, resolution_seconds)
     known = {kind: each for kind, each in series.items() if each is not None}
     if not known:
         return {}
@@ -123,15 +132,31 @@ def _parts(node: NodeFrame, spans: list[Window], resolution_seconds: float) -> d
         if each is not None:
             places = np.searchsorted(times, each.index.to_numpy(dtype=float))
             flags[number, places] = each.to_numpy() >= limits.get(kind, COMPUTING_CORES)
-    lengths = _covered_seconds(times, spans, resolution_seconds)
+    rest = without(spans, compile_spans(node))
+    told = {"compiling": total_seconds(spans) - total_seconds(rest)}
+    lengths = _covered_seconds(times, rest, resolution_seconds)
     counts = lengths > 0
     lengths, flags = lengths[counts], flags[:, counts]
     chosen = np.where(flags.any(axis=0), flags.argmax(axis=0), len(series))
-    return {kind: float(lengths[chosen == number].sum()) for number, kind in enumerate(KINDS)}
+    kinds = enumerate([*series, "waiting"])
+    return told | {kind: float(lengths[chosen == number].sum()) for number, kind in kinds}
+
+
+def _evidence(node: NodeFrame, resolution_seconds: float) -> dict[str, pd.Series[float] | None]:
+    """Return what tells each kind but compiling and waiting, in their order."""
+    received = node.rate("net.received_bytes_total", resolution_seconds)
+    reads = ("tree.read_bytes_total", "disk.read_bytes_total")
+    read = (node.rate(name, resolution_seconds) for name in reads)
+    return {
+        "receiving": None if has_neighbours(node, resolution_seconds) else received,
+        "reading": next((each for each in read if each is not None), None),
+        "starved": waiting_threads(node, resolution_seconds),
+        "computing": own_cores(node, resolution_seconds),
+    }
 
 
 def _covered_seconds(begins: Floats, spans: list[Window], resolution_seconds: float) -> Floats:
-    """Of each sample, the part that lies in the spans, which don't overlap."""
+    """Return the part of each sample that lies in the spans, which don't overlap."""
     covered = np.zeros(len(begins))
     for span in spans:
         ends = np.minimum(begins + resolution_seconds, span.end_seconds)
@@ -143,9 +168,10 @@ RULE = Rule(
     id="startup_breakdown",
     title="Long start-up",
     category=TIME,
-    version=3,
+    version=6,
     needs=(),
-    explains=("initialise", "restore", "unused_gpu"),
+    claims_on=LABELS,
+    directness=Directness.TOLD_CAUSE,
     parameters=(
         Parameter(
             "long_seconds",
@@ -169,7 +195,7 @@ RULE = Rule(
             save=5,
             safe=15,
         ),
-        Parameter("least_seconds", "s", 60, 1, 86_400, "And at least this long", "ours"),
+        LEAST_SECONDS,
     ),
     measure=measure,
     judge=judge,

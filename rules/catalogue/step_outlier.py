@@ -10,6 +10,12 @@ The fence is the third quartile plus a multiple of the interquartile range, both
 the durations. The multiple is the one that lies `stddev` standard deviations above the median of a
 normal distribution, and more if the steps are skewed to the right. Outliers hardly move quartiles.
 
+A GPU works asynchronously: a step's time is that of its launches, and a synchronisation every 20
+steps (`loss.item()` for a log) gathers the time of them all. Only the time from one synchronisation
+to the next is a duration. So where most long steps come again at one distance, more than chance
+gives, blocks of steps that end with them are judged in place of single steps, by their time per
+step.
+
 ## Why it costs money
 During an outlier everything waits: for a disk, a full queue, garbage collection, a recompilation,
 another node.
@@ -18,12 +24,13 @@ another node.
 When the worst rank has more than `n_outliers` outliers beyond those that chance gives for its
 number of steps (one in 740 beyond 3 deviations), and they are at most `most_outliers_pct` of its
 steps. More slow steps than that are a second mode: the rule passes and says so. It needs more than
-`minimum_steps` steps, most of them recorded individually: above 500 in ten seconds they are
-summarised by second.
+`minimum_steps` steps, at least 50 % of them recorded individually: above 500 in ten seconds they
+are summarised by second.
 
 ## When it is wrong
-Data waits and checkpoints that weren't recorded count as part of the step. Steps that are slow on
-purpose at regular intervals (logging every so many steps) count as outliers.
+Data waits and checkpoints that weren't recorded count as part of the step. Work at regular
+intervals (logging every so many steps) looks like a synchronisation and is no outlier, however long
+it takes.
 
 ## How to fix it
 See what else happens at these times: writing, memory, other nodes. Pad batches to few sizes to
@@ -46,7 +53,8 @@ Statistics & Data Analysis 52, 2008), whose factor exp(3 MC) allows for skew, me
 medcouple MC (Brys, Hubert and Struyf, 2004); we take it of logarithms, since step times are bounded
 below and have a long upper tail, and never lower it for a skew to the left. Steps with normal,
 lognormal, gamma, Weibull, Pareto and Student's t distributions then have few outliers beyond
-chance. That a fix gives back half to all of the excess is our estimate; 10 % and 5 % are ours.
+chance. That a fix gives back half to all of the excess is our estimate; 10 %, 5 % and the distance
+that at least 60 % of the long steps have in common, beyond chance, are ours.
 """
 
 from __future__ import annotations
@@ -66,7 +74,7 @@ from rules.frame import Flags, NodeFrame, RunFrame
 from rules.grid import Floats
 from rules.intervals import covered_parts, merged
 from rules.outlier_load import load_words, loads
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import phase_spans
 from rules.wording import counted
 
@@ -80,22 +88,31 @@ SKEW_FACTOR = 3.0
 _GRID = np.linspace(0.005, 0.995, 100)
 """The quantiles of which the medcouple is computed: its cost doesn't grow with the steps."""
 _SHORTEST_SECONDS = 1e-6
+LEAST_SINGLE_PCT = 50.0
+PERIODIC_SHARE, FURTHEST_NEIGHBOUR, PERIODIC_BY_CHANCE = 0.6, 4, 0.05
+"""Long steps are periodic if so many of them have another one at the same distance, counted to the
+fourth neighbour, because real outliers lie between them; and if chance gives that less often."""
 Phases = tuple[str, ...]
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
 
 @dataclass(frozen=True)
 class _RankOutliers:
-    """The outlier steps of one rank and phase."""
+    """The outliers of one rank and phase: single steps, or blocks of steps."""
 
     node: str
     steps: int
+    period: int
+    """Steps from one synchronisation to the next; 1: single steps are judged."""
+    judged: int
+    """The number of steps or blocks that were judged."""
     median_seconds: float
+    """The median time of a step."""
     starts: Floats
     lengths: Floats
-    """In seconds."""
-    own_seconds: Floats
-    """Their lengths without waits for data, checkpoints and evaluations."""
+    """The outliers' lengths, in seconds."""
+    excess: Floats
+    """The seconds above the median, without waits for data, checkpoints and evaluations."""
     by_chance: float
     """The number expected in noise."""
 
@@ -109,11 +126,13 @@ class _RankOutliers:
 
     @property
     def excess_seconds(self) -> float:
-        """Of the outliers beyond chance, what they took more than the median."""
+        """Return what the outliers beyond chance took more than the median."""
         if not self.count:
             return 0.0
-        excess = float((self.own_seconds - self.median_seconds).sum())
-        return excess * max(self.beyond_chance, 0.0) / self.count
+        return float(self.excess.sum()) * max(self.beyond_chance, 0.0) / self.count
+
+
+LABELS = ("gpu_idle", "unused_cores", "starved", "effective")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -124,7 +143,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers: dict[str, float | None] = {
         "run_seconds": frame.duration_seconds,
         "single_share_pct": 100 * single / every if every else None,
-        "steps_count": 0.0,
+        "steps_count": _most_steps(frame, phases),
     }
     ranks = list(_ranks(frame, phases, values))
     if not ranks:
@@ -132,6 +151,8 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     worst = max(ranks, key=lambda rank: rank.beyond_chance)
     numbers |= {
         "steps_count": float(worst.steps),
+        "period_steps": float(worst.period),
+        "judged_count": float(worst.judged),
         "outliers_count": float(worst.count),
         "outliers_share_pct": 100 * worst.count / worst.steps,
         "outliers_beyond_chance_count": worst.beyond_chance,
@@ -145,61 +166,77 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     steps, single = numbers.known("steps_count") or 0.0, numbers.known("single_share_pct")
-    if single is not None and single < 50:
-        summed = f"{100 - single:.0f} % of the steps were recorded as sums by second"
-        return Verdict("insufficient_data", f"Not enough data: {summed}.")
+    if single is None:
+        return Verdict("insufficient_data", "Missing: steps that took time.")
+    if single < LEAST_SINGLE_PCT:
+        recorded = f"{math.floor(single)} % of the steps were recorded one by one"
+        short = f"{recorded}, {LEAST_SINGLE_PCT:.0f} % needed"
+        return Verdict("insufficient_data", f"Not enough data: {short}.")
     if steps <= values["minimum_steps"]:
         needed = f"more than {values['minimum_steps']:.0f} per rank needed"
         return Verdict("insufficient_data", f"Not enough data: {counted(steps, 'step')}, {needed}.")
     count = numbers.known("outliers_count") or 0.0
     beyond = numbers.known("outliers_beyond_chance_count") or 0.0
     median, excess = numbers.known("median_seconds") or 0.0, numbers.known("excess_seconds") or 0.0
-    share = numbers.known("outliers_share_pct") or 0.0
-    found = counted(count, "outlier")
-    summary = f"One rank has {found} among {steps:.0f} steps (median {median:.3g} s)."
+    share = numbers.known("outliers_share_pct")
+    among = _among(numbers, steps)
+    summary = (
+        f"One rank has {counted(count, 'outlier')} among {among} (median {median:.3g} s a step)."
+    )
     if not beyond > values["n_outliers"]:
         return Verdict("passed", summary)
+    if share is None:
+        return Verdict("insufficient_data", "Missing: the share of steps that are outliers.")
     if share > values["most_outliers_pct"]:
         return Verdict(
             "passed",
-            f"{share:.1f} % of one rank's {steps:.0f} steps are much longer than the median of "
+            f"{share:.1f} % of one rank's {among} are much longer than the median of "
             f"{median:.3g} s: a second mode of the training, not outliers.",
         )
     lost = within(excess, numbers.known("run_seconds") or 0.0)
     return Verdict(
         "fired",
-        f"{summary} Beyond what chance gives, they took {excess:.1f} s longer than median steps; "
+        f"{summary} Beyond what chance gives, they took {excess:.1f} s longer than the median; "
         "waits for data, checkpoints and evaluations are not counted.",
         advice="See what else happens at these times: writing, memory, garbage collection, "
         f"recompilation, other nodes.{load_words(numbers)}",
-        waste_seconds_low=RECOVERABLE_LOW * lost,
-        waste_seconds_high=RECOVERABLE_HIGH * lost,
+        claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="medium" if lost > 0.05 * (numbers.known("run_seconds") or 0.0) else "low",
         dedupe_key="step_outlier",
     )
 
 
+def _among(numbers: Numbers, steps: float) -> str:
+    """Say what was judged."""
+    period, judged = numbers.known("period_steps") or 1.0, numbers.known("judged_count") or steps
+    if period <= 1:
+        return f"{steps:.0f} steps"
+    return f"{counted(judged, 'block')} of {period:.0f} steps that end with a long one"
+
+
 def _count(node: NodeFrame, phases: Phases) -> float:
-    """The steps of the phases that took time."""
+    """Return the number of steps of the phases that took time."""
     counts = node.step_column("count")[node.once(_is_one_of, phases)]
     return float(np.nan_to_num(counts, copy=False, nan=1.0).sum())
 
 
 def _is_one_of(node: NodeFrame, phases: Phases) -> Flags:
-    """For each step, whether it took time and is of one of the phases."""
+    """Return for each step whether it took time and is of one of the phases."""
     of_any: Flags = np.logical_or.reduce([node.is_phase(phase) for phase in phases])
     return of_any & node.is_timed
 
 
 def _is_single(node: NodeFrame, phases: Phases) -> Flags:
-    """Those of `_is_one_of` that were recorded one by one."""
+    """Return those of `_is_one_of` that were recorded one by one."""
     counts = node.step_column("count")
     is_one: Flags = (counts == 1) | np.isnan(counts)
     return node.once(_is_one_of, phases) & is_one
 
 
 def _ranks(frame: RunFrame, phases: Phases, values: Values) -> Iterator[_RankOutliers]:
-    """Each rank and phase with enough single steps, in the order in which they first appear."""
+    """Yield the outliers of each rank and phase with enough single steps, in the order in which
+    they first appear.
+    """
     ranks, seen = _first_seen(frame, phases)
     for node in frame.nodes.values():
         single, rank_of = node.once(_is_single, phases), node.step_ranks
@@ -212,8 +249,19 @@ def _ranks(frame: RunFrame, phases: Phases, values: Values) -> Iterator[_RankOut
                     yield found
 
 
+def _most_steps(frame: RunFrame, phases: Phases) -> float:
+    """Return the number of single steps of the rank and phase that has most, without its first."""
+    most = 1
+    for node in frame.nodes.values():
+        single = node.once(_is_single, phases)
+        for phase in phases:
+            own = node.step_ranks[single & node.is_phase(phase)]
+            most = max(most, *np.unique(own, return_counts=True)[1].tolist(), 1)
+    return float(most - 1)
+
+
 def _first_seen(frame: RunFrame, phases: Phases) -> tuple[list[int], list[str]]:
-    """The ranks and the phases that have single steps."""
+    """Return the ranks and the phases that have single steps."""
     ranks: dict[int, None] = {}
     seen: dict[str, None] = {}
     for node in frame.nodes.values():
@@ -228,30 +276,79 @@ def _first_seen(frame: RunFrame, phases: Phases) -> tuple[list[int], list[str]]:
 def _rank(
     node: NodeFrame, end: float, phase: str, places: NDArray[np.int64], values: Values
 ) -> _RankOutliers | None:
-    """The outliers among the steps at these places but the first; None: they are too few."""
+    """Return the outliers among the steps at these places but the first; None if they are too
+    few.
+    """
     if len(places) - 1 <= values["minimum_steps"]:
         return None
-    rest = np.delete(places, np.nanargmin(node.step_column("start_seconds")[places]))
+    ordered = places[np.argsort(node.step_column("start_seconds")[places], kind="stable")]
+    rest = ordered[1:]
     columns = ("start_seconds", "duration_seconds", "data_wait_seconds")
     starts, lengths, waits = (node.step_column(name)[rest] for name in columns)
     own = lengths - np.nan_to_num(waits, copy=False)
     own -= _recorded_seconds(node, end, phase, starts, lengths)
     np.maximum(own, _SHORTEST_SECONDS, out=own)
+    limit, median, chance = _fence(own, values)
+    period, sizes = 1, np.ones(len(own))
+    long = np.flatnonzero(own > limit)
+    if (found := _period(long, len(own))) is not None:
+        period, ends = found
+        firsts = ends[:-1] + 1
+        sizes = np.diff(ends).astype(float)
+        starts, whole = starts[firsts], slice(0, ends[-1] + 1)
+        lengths, own = (np.add.reduceat(each[whole], firsts) for each in (lengths, own))
+        limit, median, chance = _fence(own / sizes, values)
+    out = own > limit * sizes
+    outliers = starts[out], lengths[out], (own - median * sizes)[out]
+    counts = len(rest), period, len(own)
+    return _RankOutliers(node.key, *counts, median, *outliers, chance * len(own))
+
+
+def _fence(own: Floats, values: Values) -> tuple[float, float, float]:
+    """Return the seconds above which a step is an outlier, the median, and the share of noise
+    above.
+    """
     median, quartile, deviation = _spread(np.log(own))
     fence = quartile + (values["stddev"] - QUARTILE) * deviation
     limit = max(fence, median + math.log1p(values["least_excess_pct"] / 100))
     chance = 0.0
     if deviation > 0:
         chance = math.erfc(((limit - quartile) / deviation + QUARTILE) / math.sqrt(2)) / 2
-    out = own > math.exp(limit)
-    outliers = starts[out], lengths[out], own[out]
-    return _RankOutliers(node.key, len(rest), math.exp(median), *outliers, chance * len(rest))
+    return math.exp(limit), math.exp(median), chance
+
+
+def _period(long: NDArray[np.int64], steps: int) -> tuple[int, NDArray[np.int64]] | None:
+    """Return the distance at which long steps come again, and those that have another one there.
+
+    Args:
+        long: their places among so many steps, rising.
+    """
+    neighbours = range(1, FURTHEST_NEIGHBOUR + 1)
+    counts = np.bincount(np.concatenate([long[k:] - long[:-k] for k in neighbours]))
+    if not len(counts):
+        return None
+    period = int(counts.argmax())
+    ends = long[np.isin(long + period, long) | np.isin(long - period, long)]
+    is_common = period > 1 and len(ends) >= PERIODIC_SHARE * len(long)
+    by_chance = _pairs_by_chance(int(counts[period]), len(long), steps)
+    return (period, ends) if is_common and by_chance < PERIODIC_BY_CHANCE else None
+
+
+def _pairs_by_chance(pairs: int, long: int, steps: int) -> float:
+    """Return a bound on how likely long steps at random places have so many pairs at some one
+    distance (Chernoff's bound of a binomial distribution, for each distance).
+    """
+    expected, found = long / steps, min(pairs / long, 1.0)
+    if found <= expected:
+        return 1.0
+    rest = 0.0 if found == 1.0 else (1 - found) * math.log((1 - found) / (1 - expected))
+    return steps * math.exp(-long * (found * math.log(found / expected) + rest))
 
 
 def _recorded_seconds(
     node: NodeFrame, end: float, phase: str, starts: Floats, lengths: Floats
 ) -> Floats:
-    """How much of each step lies in a checkpoint or, of a training step, in an evaluation.
+    """Return how much of each step lies in a checkpoint or, of a training step, in an evaluation.
 
     Evaluations that are recorded as steps are no part of training steps.
     """
@@ -265,8 +362,9 @@ def _recorded_seconds(
 
 
 def _spread(values: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Median, upper quartile, and standard deviation from the quartiles, more if it is skewed to
-    the right."""
+    """Return the median, upper quartile, and standard deviation from the quartiles, more if it is
+    skewed to the right.
+    """
     low, median, high, *grid = np.quantile(values, [0.25, 0.5, 0.75, *_GRID])
     skew = max(_medcouple(np.array(grid), float(median)), 0.0)
     deviation = math.exp(SKEW_FACTOR * skew) * float(high - low) / (2 * QUARTILE)
@@ -274,8 +372,9 @@ def _spread(values: NDArray[np.float64]) -> tuple[float, float, float]:
 
 
 def _medcouple(values: NDArray[np.float64], median: float) -> float:
-    """From -1 (skewed to the left) to 1: the median of (above - below) / (above + below) over all
-    pairs of distances of a value above and one below from the median."""
+    """Return the skew, from -1 (to the left) to 1: the median of (above - below) / (above + below)
+    over all pairs of distances of a value above and one below from the median.
+    """
     above, below = values[values >= median] - median, median - values[values <= median]
     apart = above[:, None] + below[None, :]
     difference = above[:, None] - below[None, :]
@@ -284,7 +383,7 @@ def _medcouple(values: NDArray[np.float64], median: float) -> float:
 
 
 def _windows(worst: _RankOutliers) -> tuple[Window, ...]:
-    """The longest outliers."""
+    """Return the longest outliers."""
     slowest = np.argsort(-worst.lengths, kind="stable")[:MOST_WINDOWS]
     pairs = zip(worst.starts[slowest], worst.lengths[slowest], strict=True)
     return merged([Window(float(at), float(at + long), worst.node) for at, long in pairs], 0.5)
@@ -294,8 +393,9 @@ RULE = Rule(
     id="step_outlier",
     title="Step outliers",
     category=STEPS,
-    version=3,
+    version=5,
     needs=("steps",),
+    claims_on=LABELS,
     parameters=(
         Parameter(
             "stddev",

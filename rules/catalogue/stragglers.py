@@ -2,9 +2,10 @@
 
 ## What it checks
 The training steps of each rank without its first: the time that the rank itself needs for a step,
-and its wait for data. Time in communication counts as waiting for others, if every rank reports it
-(`trimtab.phase("communication")`). A rank is late by the larger of two differences from the median
-of all ranks: of its own time, and of its wait for data.
+and its wait for data. Its own time is the step without the time in which it waits for the other
+ranks: as the loop reports it (`trimtab.phase("communication")`), else as DistributedDataParallel
+records it, which the training hook reads. A rank is late by the larger of two differences from the
+median of all ranks (of two ranks, from the other one): of its own time, and of its wait for data.
 
 ## Why it costs money
 Ranks that train together run at the pace of the slowest one, and all others are paid for waiting.
@@ -13,12 +14,14 @@ Ranks that train together run at the pace of the slowest one, and all others are
 When the slowest rank is late by at least `late_share_pct` of the median step, in at least three of
 the run's four quarters, with `minimum_steps` steps of every rank.
 
+Ranks that synchronise inside of their steps all take equally long, however slow one of them is. So
+the rule passes only where the communication of every rank is known; else it says what it lacks. It
+still fires if the steps of a rank are longer than those of the others, or its waits for data.
+
 ## When it is wrong
-If ranks synchronise inside of their steps and don't report communication, all of their steps take
-equally long, and a rank that computes slowly stays hidden; a rank that waits for its data doesn't.
-The same holds if an agent had too many events to keep all of them (`events_lost`).
 Ranks that don't wait for each other, such as those of a parameter search, cost nothing by being
-unequal.
+unequal. If an agent had too many events to keep all of them (`events_lost`), the reported
+communication isn't used.
 
 ## How to fix it
 Look at what else runs on the slow rank's node, and at its cores, memory and disk. Give every rank
@@ -28,8 +31,9 @@ as many cores, workers and samples. Replace the machine if it is slow in every r
 `late_share_pct` and `minimum_steps`, as above.
 
 ## Sources
-10 %: TraceML's skew. Three quarters of the run, so that a pause isn't a straggler: ours. The waste
-is the time by which the rank is late, half of it at the lower end. GPUs are judged by
+10 %: TraceML's skew. Three quarters of the run, so that a pause isn't a straggler: ours. DDP times
+its first ten iterations and then every hundredth; the median of those counts, from three on (ours).
+The waste is the time by which the rank is late, half of it at the lower end. GPUs are judged by
 `load_balancing`.
 """
 
@@ -45,11 +49,20 @@ from rules.category import STEPS
 from rules.evidence import within
 from rules.frame import NodeFrame, RunFrame
 from rules.idle import has_gpus
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.training_loop import events_of
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict
+from rules.training_loop import events_of, seconds_of
+from rules.wording import counted
 
 QUARTERS, LATE_QUARTERS = 4, 3
+FEWEST_TIMED = 3
+"""Iterations of a rank that DDP has timed, for their median to count."""
+_UNKNOWN = (
+    "The steps of the {ranks:.0f} ranks look alike, and how long each waits for the others inside "
+    'of them isn\'t known: use DistributedDataParallel, or call trimtab.phase("communication").'
+)
 Floats = NDArray[np.float64]
+
+LABELS = ("data_stall", "communication", "unused_cores", "effective")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -71,6 +84,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     shares = [_share(part, worst) for part in quarters]
     numbers |= {
         "ranks_count": float(len(whole)),
+        "is_communication_known": float(table["communication"].notna().all()),
         "steps_count": float(whole["count"].min()),
         f"late_share_pct@{worst}": _share(whole, worst),
         f"late_seconds@{worst}": float(whole["late"][worst] * whole["count"][worst]),
@@ -94,48 +108,60 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if ranks < 2:
         return Verdict("not_applicable", "The run has one rank.")
     if steps < values["minimum_steps"]:
-        needed = f"{steps:.0f} steps of a rank, but {values['minimum_steps']:.0f} are needed"
-        return Verdict("insufficient_data", f"Not enough data: {needed}.")
-    rank, share = max(late.items(), key=lambda each: each[1])
-    steady = numbers.by_entity("steady_share_pct").get(rank, 0.0)
-    summary = f"The slowest of {ranks:.0f} ranks, {rank}, is late by {share:.1f} % of a step."
-    if min(share, steady) < values["late_share_pct"]:
-        return Verdict("passed", summary)
+        short = f"{counted(steps, 'step')} of a rank, {values['minimum_steps']:g} needed"
+        return Verdict("insufficient_data", f"Not enough data: {short}.")
+    steady = numbers.by_entity("steady_share_pct")
+    known = {rank: share for rank, share in late.items() if rank in steady}
+    if not known:
+        return Verdict("insufficient_data", "Missing: the ranks' times in most of the run.")
+    rank, share = max(known.items(), key=lambda each: each[1])
+    if min(share, steady[rank]) < values["late_share_pct"]:
+        if not numbers.known("is_communication_known"):
+            return Verdict("insufficient_data", _UNKNOWN.format(ranks=ranks))
+        return Verdict("passed", _summary(ranks, rank, share))
     run = numbers.known("run_seconds") or 0.0
     lost = within(numbers.by_entity("late_seconds").get(rank, 0.0), run)
     is_data = numbers.by_entity("is_data").get(rank)
+    why = "waits longer for its data" if is_data else "needs longer for itself"
     return Verdict(
         "fired",
-        f"{summary} It {'waits longer for its data' if is_data else 'needs longer for itself'}.",
+        f"{_summary(ranks, rank, share)} It {why}.",
         advice=f"Compare {rank} with the others: what else runs on its node, and its share of "
         "cores, workers and samples.",
-        waste_seconds_low=0.5 * lost,
-        waste_seconds_high=lost,
+        claims=(Claim(LABELS if is_data else LABELS[1:], lost, 0.5, 1.0),),
         severity="high" if share >= 3 * values["late_share_pct"] else "medium",
         dedupe_key="stragglers",
     )
 
 
+def _summary(ranks: float, rank: str, share: float) -> str:
+    if share <= 0:
+        return f"None of {ranks:.0f} ranks is late."
+    return f"The slowest of {ranks:.0f} ranks, {rank}, is late by {share:.1f} % of a step."
+
+
 def _share(ranks: pd.DataFrame, rank: str) -> float:
-    """By how much of the median step the rank is late."""
+    """Return by how much of the median step the rank is late."""
     step = float(ranks["time"].median())
     return 100 * float(ranks["late"].get(rank, 0.0)) / step if step > 0 else 0.0
 
 
 def _late(table: pd.DataFrame) -> pd.DataFrame:
-    """By rank: the mean time of a step, and by how much it is later than the median rank."""
+    """Return by rank the mean time of a step, and by how much it is later than the median rank."""
     sums = table.groupby("rank")[["count", "seconds", "own", "wait"]].sum()
     ranks = pd.DataFrame({"count": sums["count"], "time": sums["seconds"] / sums["count"]})
     for name, column in (("late_own", "own"), ("late_data", "wait")):
         mean = sums[column] / sums["count"]
-        ranks[name] = (mean - mean.median()).clip(lower=0.0)
+        # Of two ranks the other one is the measure, not the middle between both.
+        ranks[name] = (mean - float(mean.quantile(interpolation="lower"))).clip(lower=0.0)
     ranks["late"] = ranks[["late_own", "late_data"]].max(axis=1)
     return ranks
 
 
 def _steps(frame: RunFrame) -> pd.DataFrame:
-    """Each rank's training steps but its first: `count`, and seconds in all, its `own` and `wait`
-    for data, with the quarter of the loop in which they began."""
+    """Return each rank's training steps but its first: `count`, and seconds in all, its `own` and
+    `wait` for data, with the quarter of the loop in which they began.
+    """
     table = pd.concat([_of_node(node) for node in frame.nodes.values()], ignore_index=True)
     if not len(table):
         return table
@@ -143,11 +169,18 @@ def _steps(frame: RunFrame) -> pd.DataFrame:
     begin, end = table["start"].min(), table["start"].max()
     place = (table["start"] - begin) / max(float(end - begin), 1e-6) * QUARTERS
     table["quarter"] = np.minimum(place.astype(int), QUARTERS - 1)
-    is_lost = any(events_of(node, "events_lost") for node in frame.nodes.values())
-    if is_lost or not table["communication"].groupby(table["rank"]).any().all():
-        table["communication"] = 0.0
-    table["own"] = (table["seconds"] - table["communication"]).clip(lower=0.0)
+    table["communication"] = _known_communication(frame, table)
+    table["own"] = (table["seconds"] - table["communication"].fillna(0.0)).clip(lower=0.0)
     return table
+
+
+def _known_communication(frame: RunFrame, table: pd.DataFrame) -> pd.Series[float]:
+    """Return the seconds of communication of each row: as reported, else as DDP timed it. NaN: it
+    isn't known of every rank."""
+    is_lost = any(events_of(node, "events_lost") for node in frame.nodes.values())
+    if not is_lost and table["reported"].groupby(table["rank"]).any().all():
+        return table["reported"]
+    return table["timed"] if table["timed"].notna().all() else table["timed"] * np.nan
 
 
 def _of_node(node: NodeFrame) -> pd.DataFrame:
@@ -157,12 +190,13 @@ def _of_node(node: NodeFrame) -> pd.DataFrame:
     count = steps["count"].fillna(1.0).to_numpy(dtype=float)
     start = steps["start_seconds"].to_numpy(dtype=float)
     seconds = steps["duration_seconds"].to_numpy(dtype=float) * count
-    reported = _communication(node)
     ranks = steps["rank"].to_numpy()
-    spent = np.zeros(len(steps))
-    for rank, spans in reported.items():
+    reported, timed = np.zeros(len(steps)), np.full(len(steps), np.nan)
+    for rank, spans in _communication(node).items():
         mine = ranks == rank
-        spent[mine] = _covered(spans, start[mine], start[mine] + seconds[mine])
+        reported[mine] = _covered(spans, start[mine], start[mine] + seconds[mine])
+    for rank, each in _timed_seconds(node).items():
+        timed[ranks == rank] = each
     return pd.DataFrame(
         {
             "rank": [f"{node.key}/rank{int(rank)}" for rank in ranks],
@@ -170,13 +204,26 @@ def _of_node(node: NodeFrame) -> pd.DataFrame:
             "count": count,
             "seconds": seconds,
             "wait": steps["data_wait_seconds"].fillna(0.0).to_numpy(dtype=float) * count,
-            "communication": spent,
+            "reported": reported,
+            "timed": timed * count,
         }
     )
 
 
+def _timed_seconds(node: NodeFrame) -> dict[int, float]:
+    """Return how long each rank communicates in a step after its own backward, as DDP timed it."""
+    by_rank: dict[int, list[float]] = defaultdict(list)
+    for _, data in events_of(node, "ddp"):
+        rank = data.get("rank")
+        if isinstance(rank, int):
+            by_rank[rank].append(seconds_of(data.get("communication_seconds")))
+    return {
+        rank: float(np.median(each)) for rank, each in by_rank.items() if len(each) >= FEWEST_TIMED
+    }
+
+
 def _communication(node: NodeFrame) -> dict[int, list[tuple[float, float]]]:
-    """When each rank reported communication."""
+    """Return when each rank reported communication."""
     begun: dict[int, float] = {}
     spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
     edges = [(at, data, "begin") for at, data in events_of(node, "phase_begin")]
@@ -193,7 +240,7 @@ def _communication(node: NodeFrame) -> dict[int, list[tuple[float, float]]]:
 
 
 def _covered(spans: list[tuple[float, float]], start: Floats, end: Floats) -> Floats:
-    """The seconds from each start to its end that lie in spans, which don't overlap."""
+    """Return the seconds from each start to its end that lie in spans, which don't overlap."""
     edges = np.array(spans).ravel()
     before = np.repeat(np.cumsum([0.0, *(b - a for a, b in spans)]), 2)[1:-1]
     covered: Floats = np.interp(end, edges, before) - np.interp(start, edges, before)
@@ -204,8 +251,9 @@ RULE = Rule(
     id="stragglers",
     title="A rank that the others wait for",
     category=STEPS,
-    version=1,
+    version=2,
     needs=(),
+    claims_on=LABELS,
     parameters=(
         Parameter(
             "late_share_pct",

@@ -5,12 +5,15 @@ The 99th percentile of each allocated GPU's utilisation over the whole run: a GP
 `unused_pct` is unused. And the same over the last `recent_seconds`: a GPU that worked once and has
 been idle ever since is no longer used, however busy it was on the whole.
 
+A GPU on which the training says that it allocated memory, and holds it, is used, however little.
+
 ## Why it costs money
 A GPU costs the same used or not, and the machine's price includes all of them.
 
 ## When it fires
 When some GPUs are unused while another one is in use (a 99th percentile above 10 %), and both are
-known for `minimum_seconds`; in a running run, counted from the first use of any GPU. If no GPU is
+known for `final_seconds`; in a running run for `minimum_seconds`, counted from the first use of any
+GPU. If no GPU is
 in use, it fires after the end of the run. A GPU that is no longer used fires while another one
 still is; if all are idle, `hung` or `idle_tail` judge the run.
 
@@ -25,7 +28,8 @@ machine with fewer GPUs. If no GPU is used, check that the framework finds CUDA,
 without GPUs.
 
 ## Parameters
-`unused_pct` defines unused; `minimum_seconds` is how long utilisation must be known;
+`unused_pct` defines unused; `minimum_seconds` is how long utilisation must be known,
+`final_seconds` in a run that has ended;
 `recent_seconds` is how long a GPU must have been idle to be no longer used.
 
 ## Sources
@@ -46,14 +50,17 @@ from rules.evidence import after, percentile, within
 from rules.frame import GPU_IN_USE_PCT, UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
 from rules.idle import mostly
-from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.wording import lasting, named, sentence, some_gpus, was
+from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
+from rules.told import GPU_MEMORY, told_gpus
+from rules.wording import lacking, lasting, named, sentence, some_gpus, was
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 HELD_BYTES = 2**30
 """More memory in use than a driver and an idle process take (ours)."""
 KNOWN_SHARE = 0.8
-"""Of the last `recent_seconds`, to call a GPU idle in them."""
+"""The share of the last `recent_seconds` that must be known, to call a GPU idle in them."""
+
+LABELS = ("unused_gpu", "gpu_idle")
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -73,8 +80,10 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
             measured = _gpu_numbers(busy, frame, values, since)
             measured["p99_pct"] = node.gpu_busy_p99_pct(number)
             measured["held_bytes"] = _held_bytes(node, number)
+            is_told = number in told_gpus(node)
+            measured["is_told"] = float(is_told)
             numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
-            if (measured["p99_pct"] or 0.0) <= values["unused_pct"]:
+            if (measured["p99_pct"] or 0.0) <= values["unused_pct"] and not is_told:
                 windows.append(Window(0.0, frame.duration_seconds, entity))
             elif idle := measured["idle_seconds"]:
                 end = frame.duration_seconds
@@ -87,36 +96,63 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if count <= 0:
         return Verdict("not_applicable", "The run was given no GPU.")
     p99, seen = numbers.by_entity("p99_pct"), numbers.by_entity("seen_seconds")
-    known = {g: pct for g, pct in p99.items() if seen.get(g, 0.0) >= values["minimum_seconds"]}
-    unused = [gpu for gpu, pct in known.items() if pct <= values["unused_pct"]]
+    needed = values["final_seconds" if numbers.known("is_final") else "minimum_seconds"]
+    known = {g: pct for g, pct in p99.items() if seen.get(g, 0.0) >= needed}
+    told = numbers.by_entity("is_told")
+    unused = [g for g, pct in known.items() if pct <= values["unused_pct"] and not told.get(g)]
     in_use = [gpu for gpu, pct in p99.items() if pct > GPU_IN_USE_PCT]
     if unused and not in_use:
         return _none_in_use(numbers, known, unused, count)
     stopped = _stopped(numbers, values)
-    if not unused and not stopped and len(known) < count:
-        needed = lasting(values["minimum_seconds"])
-        lacking = some_gpus(count - len(known), count)
-        few = f"the utilisation of {lacking} isn't known for {needed}"
-        return Verdict("insufficient_data", f"Not enough data: {few}.")
+    judged = known.keys() | set(in_use)
+    if not unused and not stopped and len(judged) < count:
+        unjudged = some_gpus(count - len(judged), count)
+        short = [seconds for gpu, seconds in seen.items() if gpu not in judged]
+        return Verdict("insufficient_data", _what_lacks(unjudged, short, needed))
+    if not unused and not stopped and _lacks_recent(numbers, values):
+        last = f"of some GPUs in the last {lasting(values['recent_seconds'])}"
+        return Verdict("insufficient_data", f"Missing: the utilisation {last}.")
     if not unused and not stopped:
         every = "The only GPU was" if count == 1 else f"All {count:.0f} GPUs were"
         return Verdict("passed", f"{every} used.")
     return _fired(numbers, unused, stopped, count)
 
 
+def _what_lacks(unjudged: str, seen: list[float], needed: float) -> str:
+    """Say what is missing of GPUs that are known for `seen` seconds."""
+    short = [seconds for seconds in seen if seconds < needed]
+    if not short:
+        return f"Missing: the utilisation of {unjudged}."
+    known = lacking(max(short), needed)
+    return f"Not enough data: the utilisation of {unjudged} is known for {known}."
+
+
 def _stopped(numbers: Numbers, values: Values) -> dict[str, float]:
-    """The idle seconds of each GPU that is no longer used, while another one is."""
+    """Return the idle seconds of each GPU that is no longer used, while another one is."""
     p99, recent = numbers.by_entity("p99_pct"), numbers.by_entity("recent_p99_pct")
-    if not any(pct > GPU_IN_USE_PCT for pct in recent.values()):
+    if not _is_long(numbers, values) or not any(pct > GPU_IN_USE_PCT for pct in recent.values()):
         return {}
     idle = numbers.by_entity("idle_seconds")
     return {g: s for g, s in idle.items() if s > 0 and p99.get(g, 0.0) > values["unused_pct"]}
 
 
+def _lacks_recent(numbers: Numbers, values: Values) -> bool:
+    """Return whether it is unknown of a GPU if it is still used."""
+    gpus = numbers.by_entity("p99_pct").keys()
+    known = (numbers.by_entity(name).keys() for name in ("recent_p99_pct", "idle_seconds"))
+    return _is_long(numbers, values) and any(each != gpus for each in known)
+
+
+def _is_long(numbers: Numbers, values: Values) -> bool:
+    return (numbers.known("run_seconds") or 0.0) > values["recent_seconds"]
+
+
 def _none_in_use(
     numbers: Numbers, known: dict[str, float], unused: list[str], count: float
 ) -> Verdict:
-    """Before its end, the run may still start to use them."""
+    """Return the verdict on GPUs of which none is in use. Before its end, the run may still start
+    to use them.
+    """
     if not numbers.known("is_final"):
         return Verdict("insufficient_data", "No GPU has been used so far.")
     if len(known) < count:
@@ -133,8 +169,7 @@ def _fired(numbers: Numbers, unused: list[str], stopped: dict[str, float], count
         "fired",
         _summary(numbers, unused, stopped, count),
         advice=_advice(numbers, unused, stopped, count),
-        waste_seconds_low=RECOVERABLE_LOW * wasted,
-        waste_seconds_high=RECOVERABLE_HIGH * wasted,
+        claims=(Claim(LABELS, wasted, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high" if 2 * wasted >= run else "medium",
         dedupe_key="unused_gpus",
     )
@@ -146,7 +181,7 @@ def _summary(numbers: Numbers, unused: list[str], stopped: dict[str, float], cou
         some = sentence(some_gpus(len(unused), count))
         parts.append(f"{some} {was(len(unused))} never used: {named(unused, every)}.")
     if stopped:
-        least = f"{min(stopped.values()) / 3600:.1f} h"
+        least = lasting(min(stopped.values()))
         some = sentence(some_gpus(len(stopped), count))
         parts.append(
             f"{some} {was(len(stopped))} idle for the last {least}: {named(stopped, every)}."
@@ -166,7 +201,7 @@ def _advice(numbers: Numbers, unused: list[str], stopped: dict[str, float], coun
 
 
 def _held(numbers: Numbers, gpus: list[str]) -> dict[str, float]:
-    """The memory in use on each of the GPUs that isn't empty."""
+    """Return the memory in use on each of the GPUs that isn't empty."""
     held = numbers.by_entity("held_bytes")
     return {gpu: held[gpu] for gpu in gpus if held.get(gpu, 0.0) > HELD_BYTES}
 
@@ -189,7 +224,7 @@ def _gpu_numbers(
 
 
 def _idle_seconds(busy: pd.Series[float], frame: RunFrame, unused_pct: float) -> float:
-    """From its last use to the end; blips don't count."""
+    """Return the time from its last use to the end; blips don't count."""
     used = busy.index[mostly(busy > unused_pct).to_numpy(dtype=bool)]
     last = float(used[-1]) + frame.resolution_seconds if len(used) else 0.0
     return max(frame.duration_seconds - last, 0.0)
@@ -208,9 +243,10 @@ RULE = Rule(
     id="unused_gpus",
     title="Unused GPUs",
     category=GPU,
-    version=3,
+    version=5,
     needs=("gpu*.busy_pct",),
-    explains=("unused_gpu",),
+    claims_on=LABELS,
+    ruled_out_by=(GPU_MEMORY,),
     parameters=(
         Parameter(
             "unused_pct",
@@ -223,6 +259,7 @@ RULE = Rule(
             measured=True,
         ),
         Parameter("minimum_seconds", "s", 300, 20, 86_400, "Least known time to judge", "ours"),
+        Parameter("final_seconds", "s", 20, 1, 86_400, "After the end of the run", "ours"),
         Parameter(
             "recent_seconds",
             "s",

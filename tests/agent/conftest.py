@@ -27,7 +27,7 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """What the agent's processes see: no Trimtab or launcher variable of the outer world.
+    """Yield what the agent's processes see: no Trimtab or launcher variable of the outer world.
 
     Afterwards the drainers that the test left behind are ended.
     """
@@ -45,7 +45,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def drainers_of(tmp_path: Path) -> list[psutil.Process]:
-    """The detached processes that one test's runs have left."""
+    """Return the detached processes that one test's runs have left."""
     found = []
     for pid in psutil.pids():
         with suppress(psutil.Error):

@@ -6,12 +6,16 @@
  *
  *   init 9             what nvmlInit answers (9: the driver isn't loaded)
  *   init.hang 1        nvmlInit doesn't return while this line is there
+ *   init.memory_mib 18 what nvmlInit takes of memory
  *   gpu1.answer 15     what every question about GPU 1 is answered (15: it is lost)
  *   gpu1.hang 1        ... isn't answered at all
  *   gpu0.no.samples 1  this kind of question is answered "not supported"
  *   gpu0.mig 2         GPU 0 is cut into two slices
  *   gpu0.xid 79        an error that is told once
- *   gpu0.pid 4711      the one process on it, with gpu0.pid_memory MiB
+ *   gpu0.pid 4711      the run's process on it, with gpu0.pid_memory MiB
+ *   gpu0.other_pid 12  another process on it, with gpu0.other_memory MiB
+ *   gpu0.mps_pid 13    a client of the Multi-Process Service, with gpu0.other_memory MiB
+ *   gpu0.price.gpm 0.2 what this kind of question takes, in ms of CPU (price.field83: one field)
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -78,12 +82,26 @@ static int global(const char *name, int otherwise) {
     return find(name, &value) ? (int)value : otherwise;
 }
 
+/* Takes the CPU time that the real driver takes for it. */
+static void take(int gpu, const char *kind) {
+    char name[48];
+    struct timespec t;
+    snprintf(name, sizeof name, "price.%s", kind);
+    double price_ms = said(gpu, name, 0), until_ms = 0, now_ms;
+    do {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        now_ms = t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+        if (!until_ms) until_ms = now_ms + price_ms;
+    } while (now_ms < until_ms);
+}
+
 /* What a question of this kind is answered; hangs where it is to hang. */
 static int asked(const Device *device, const char *kind) {
     char no[48];
     while (said(device->gpu, "hang", 0)) usleep(10000);
     snprintf(no, sizeof no, "no.%s", kind);
     if (said(device->gpu, no, 0)) return NOT_SUPPORTED;
+    take(device->gpu, kind);
     return (int)said(device->gpu, "answer", OK);
 }
 #define ASKED(kind) do { int answer = asked(device, kind); if (answer) return answer; } while (0)
@@ -91,6 +109,9 @@ static int asked(const Device *device, const char *kind) {
 int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     while (global("init.hang", 0)) usleep(10000);
+    size_t size = (size_t)global("init.memory_mib", 0) << 20;
+    char *memory = size ? malloc(size) : NULL;
+    for (size_t at = 0; memory && at < size; at += 4096) ((volatile char *)memory)[at] = 1;
     return global("init", OK);
 }
 int nvmlShutdown(void) { return OK; }
@@ -205,9 +226,18 @@ static unsigned long long counted(int gpu, const char *what) {
     return count;
 }
 
+int nvmlDeviceGetTotalEnergyConsumption(Device *device, unsigned long long *millijoules) {
+    ASKED("energy");
+    *millijoules = counted(device->gpu, "power") * 1000;
+    return OK;
+}
+
 int nvmlDeviceGetFieldValues(Device *device, int count, Field *fields) {
     ASKED("fields");
     for (Field *field = fields; field < fields + count; field++) {
+        char kind[16];
+        snprintf(kind, sizeof kind, "field%u", field->id);
+        take(device->gpu, kind);
         field->type = 3;
         field->answer = OK;
         switch (field->id) {
@@ -235,14 +265,26 @@ int nvmlDeviceGetFieldValues(Device *device, int count, Field *fields) {
 }
 
 typedef struct { unsigned pid; unsigned long long used; unsigned instance, compute; } Process;
-int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, Process *processes) {
+static int processes(Device *device, const char **kinds, unsigned *count, Process *found) {
+    unsigned room = *count;
+    *count = 0;
+    for (; *kinds; kinds++) {
+        char size[32];
+        unsigned pid = said(device->gpu, *kinds, 0);
+        snprintf(size, sizeof size, "%s_memory", strcmp(*kinds, "pid") ? "other" : "pid");
+        if (pid && *count < room)
+            found[*count] = (Process){pid, (unsigned long long)said(device->gpu, size, 0) << 20, 0, 0};
+        *count += pid > 0;
+    }
+    return *count > room ? TOO_SMALL : OK;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(Device *device, unsigned *count, Process *found) {
     ASKED("processes");
-    unsigned pid = said(device->gpu, "pid", 0), room = *count;
-    *count = pid ? 1 : 0;
-    if (!pid) return OK;
-    if (room < 1) return TOO_SMALL;
-    processes[0] = (Process){pid, (unsigned long long)said(device->gpu, "pid_memory", 0) << 20, 0, 0};
-    return OK;
+    return processes(device, (const char *[]){"pid", "other_pid", NULL}, count, found);
+}
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(Device *device, unsigned *count, Process *found) {
+    ASKED("mps_processes");
+    return processes(device, (const char *[]){"mps_pid", NULL}, count, found);
 }
 
 int nvmlDeviceGetMigMode(Device *device, unsigned *mode, unsigned *pending) {
@@ -289,9 +331,16 @@ int nvmlGpmMigSampleGet(Device *device, unsigned instance, GpmSample *sample) {
 }
 int nvmlGpmMetricsGet(GpmQuestion *question) {
     if (question->one->at == 0 || question->two->at - question->one->at < 0.05) return 2;
+    take(gpm_gpu, "gpm_metrics");
     for (unsigned i = 0; i < question->count; i++) {
         GpmMetric *metric = &question->metrics[i];
-        metric->answer = OK;
+        int is_traffic = metric->id == 20 || metric->id == 21;
+        metric->answer = is_traffic && said(gpm_gpu, "no.gpm_traffic", 0) ? NOT_SUPPORTED : OK;
+        if (is_traffic) {
+            const char *what = metric->id == 20 ? "pcie_sent" : "pcie_received";
+            metric->value = said(gpm_gpu, what, 0) / (1 << 20);
+            continue;
+        }
         metric->value = said(gpm_gpu, metric->id == 2 ? "sm_active" : "other_activity", 10);
     }
     return OK;

@@ -17,7 +17,7 @@ HOOK = (3, 8)
 
 
 def interpreters(oldest: tuple[int, int]) -> dict[tuple[int, int], str]:
-    """A path for each version from `oldest` on: this one, pyenv's, those on PATH."""
+    """Return a path for each version from `oldest` on: this one, pyenv's, those on PATH."""
     return {version: path for version, path in _every().items() if version >= oldest}
 
 
@@ -38,7 +38,7 @@ def _every() -> dict[tuple[int, int], str]:
 
 
 def _version(python: str) -> tuple[int, int] | None:
-    """None if it doesn't start: pyenv has commands for versions that aren't chosen."""
+    """Return its version, or None if it doesn't start: pyenv may have commands that don't."""
     answer = subprocess.run([python, "-V"], capture_output=True, text=True, check=False)
     number = re.fullmatch(r"Python (\d+)\.(\d+)\..*", (answer.stdout + answer.stderr).strip())
     return (int(number[1]), int(number[2])) if number else None

@@ -51,7 +51,7 @@ class Artefact:
 
 @dataclass
 class Reply:
-    """What to answer; the default is what the service says to a new segment."""
+    """The answer to give; the default is what the service says to a new segment."""
 
     status: int = 200
     document: dict | None = None
@@ -88,7 +88,7 @@ class Reply:
 class Service:
     """Stores every request; `answer` decides what each gets.
 
-    As an older service, it takes one segment a request, unless `takes_several`. Then `answer` is
+    Like an older service, it takes one segment a request, unless `takes_several`. Then `answer` is
     asked about each, as if it came by itself.
     """
 
@@ -98,7 +98,7 @@ class Service:
         """Requests with several segments."""
         self.takes_several = False
         self.answer_to_several: Callable[[Request], Reply | None] = lambda request: None
-        """Instead of an answer to each."""
+        """The answer to all of them, instead of one to each."""
         self.answer: Callable[[Request], Reply] = lambda request: Reply()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -117,7 +117,7 @@ class Service:
 
     @property
     def bodies(self) -> dict[tuple[str, int], bytes]:
-        """By session and seq, whatever was answered."""
+        """Return the bodies by session and seq, whatever was answered."""
         found = {}
         for request in self.requests:
             if match := SEGMENT_PATH.match(request.path):
@@ -126,7 +126,9 @@ class Service:
 
     @property
     def segments(self) -> list[Segment]:
-        """Session after session, as they came, and in each in the order of their numbers."""
+        """Return them session after session, as they came, and in each in the order of their
+        numbers.
+        """
         sessions = list(dict.fromkeys(session for session, _ in self.bodies))
         ordered = sorted(self.bodies.items(), key=lambda each: (sessions.index(each[0][0]), each))
         return [decode_segment(body) for _, body in ordered]
@@ -138,7 +140,7 @@ class Service:
 
     @property
     def artefacts(self) -> list[Artefact]:
-        """What was sent under the hash of its content."""
+        """Return what was sent under the hash of its content."""
         found = []
         for request in self.requests:
             if match := _ARTEFACT.match(request.path):
@@ -150,6 +152,10 @@ class Service:
 
     def events(self, kind: str) -> list[Event]:
         return [event for s in self.segments for event in s.events if event.kind == kind]
+
+    def times_ms(self, kind: str) -> list[int]:
+        """Return when these events happened, since 1970."""
+        return [s.start_ms + e.time_ms for s in self.segments for e in s.events if e.kind == kind]
 
     def series(self, name: str) -> list[int | float | None]:
         return [

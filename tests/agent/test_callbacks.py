@@ -84,7 +84,9 @@ trainer.fit(Model(), loader, loader)
 
 @pytest.mark.parametrize("hooked", [True, False])
 def test_lightning_records_the_same_with_and_without_the_hook(training, hooked):
-    """Without: as where Python is started with -E; the script then installs nothing by itself."""
+    """The hook is missing where Python is started with -E; the script then installs nothing by
+    itself.
+    """
     script = LIGHTNING if hooked else "import sys; sys.meta_path.pop(0)\n" + LIGHTNING
     service = training("lightning", script)
     (steps,) = _steps(service)

@@ -1,4 +1,4 @@
-"""What tells one checkpoint file from another."""
+"""The marks that tell one checkpoint file from another."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.agent.service import Reply
 
 
 def _begun(environment: dict[str, str], *words: str) -> subprocess.Popen[str]:
-    """A command that measures until it is told to end; returns when it has begun."""
+    """Start a command that measures until it is told to end; returns when it has begun."""
     agent = subprocess.Popen(
         trimtab_command(*words),
         env=environment,

@@ -1,4 +1,4 @@
-"""What a service may ask of a running agent: the interval, a profile, the end."""
+"""The requests of a service to a running agent: the interval, a profile, the end."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ STOP = {"id": "d1", "kind": "stop", "rule": "hung_job", "grace_seconds": 1}
 
 
 def _asking(*directives: dict):
-    """A service that says the same with every answer, until it is done and after."""
+    """Make the service say the same with every answer, until it is done and after."""
     return lambda request: Reply(document={"directives": list(directives)})
 
 
 def _running(environment: dict[str, str], *options: str, script: str) -> subprocess.Popen[str]:
-    """Its first segment, at which it hears the directives, leaves after ten seconds."""
+    """Start a run. Its first segment, at which it hears the directives, leaves after ten
+    seconds.
+    """
     words = ("run", *options, "--", "bash", "-c", script)
     return subprocess.Popen(
         trimtab_command(*words),
@@ -53,7 +55,7 @@ def test_a_rule_stops_a_run_that_allows_it_and_the_run_says_which(online, servic
 
 @pytest.mark.long
 def test_what_does_not_heed_the_request_is_killed_with_all_it_started(online, service, tmp_path):
-    """Also a process that made a group of its own, as a launcher's workers do."""
+    """A process that made a group of its own is killed, too, such as a launcher's worker."""
     service.answer = _asking(STOP)
     marks = [tmp_path / "worker", tmp_path / "child"]
     stubborn = f"trap '' TERM; echo $$ > {marks[0]}; while :; do sleep 0.1; done"
@@ -69,7 +71,9 @@ def test_what_does_not_heed_the_request_is_killed_with_all_it_started(online, se
 
 
 def _lives(pid: int) -> bool:
-    """A zombie whose parent is gone waits for a container's init, which may never look."""
+    """Return whether the process lives. A zombie whose parent is gone waits for a container's init,
+    which may never look.
+    """
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -140,7 +144,7 @@ def test_what_is_out_of_bounds_is_refused_with_the_reason_and_done_to_nothing(di
 
 
 def test_directives_in_responses_to_the_backlog_are_ignored(online, service, environment, trimtab):
-    """What an earlier run is told must not stop this one."""
+    """Words to an earlier run must not stop this one."""
     trimtab(environment, "run", "--", "true")
     service.answer = _asking(STOP)
     done = trimtab(online, "sync")

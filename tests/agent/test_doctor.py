@@ -1,4 +1,6 @@
-"""What `trimtab doctor` says of this machine, and that its payload is what really goes out."""
+"""Tests of what `trimtab doctor` says of this machine, and that its payload is what really goes
+out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine knows of why a command failed."""
+"""The facts that the machine knows of why a command failed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_kills_of_others_and_of_earlier_runs_are_not_this_runs():
 
 
 def _groups(tmp_path: Path, files: dict[str, str], kind: str) -> Groups:
-    """A cgroup with these files, as `/proc/self` would describe it."""
+    """Return a cgroup with these files, as `/proc/self` would describe it."""
     mount = tmp_path / "cgroup"
     (mount / "job").mkdir(parents=True)
     for name, text in files.items():
@@ -100,7 +100,7 @@ def test_a_kernel_that_does_not_count_leaves_it_unknown(tmp_path):
 
 
 def _limited(limit_bytes: int) -> Path | None:
-    """A cgroup with a limit, where this user may make one."""
+    """Return a cgroup with a limit, where this user may make one."""
     group = Path("/sys/fs/cgroup/memory") / f"trimtab-test-{os.getpid()}"
     names = ("memory.limit_in_bytes", "memory.oom_control")
     if not group.parent.is_dir():

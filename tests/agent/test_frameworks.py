@@ -18,7 +18,7 @@ from tests.agent.torch_python import NEEDS_TORCH, PYTHON
 pytestmark = [*NEEDS_TORCH, pytest.mark.long]
 
 TOLERANCE = 0.02
-"""Of the whole training."""
+"""The tolerance, as a share of the whole training."""
 
 SLEEPS = """
 import atexit, json, os, time
@@ -218,7 +218,7 @@ def _recorded(service) -> dict[str, float]:
 
 
 def _spans(service, phase: str) -> float:
-    """Seconds in a phase; it must have ended as often as it began."""
+    """Return the seconds in a phase; it must have ended as often as it began."""
     edges = [
         (segment.start_ms + event.time_ms, 1 if event.kind == "phase_begin" else -1)
         for segment in service.segments
@@ -259,7 +259,7 @@ def test_lightning_has_its_parts(parts, with_callback):
 
 
 def test_lightning_has_its_parts_by_the_callback_alone_but_checkpoints(parts):
-    """Where Python is started with -E no hook runs, and a callback isn't asked about saving."""
+    """No hook runs where Python is started with -E, and a callback isn't asked about saving."""
     unhooked = "import sys; sys.meta_path.pop(0)\n" + TORCH
     recorded, slept = parts("lightning", unhooked + _called(LIGHTNING, "lightning", True))
     _agree((recorded, slept | {"checkpoint": 0.0}))

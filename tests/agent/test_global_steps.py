@@ -147,7 +147,7 @@ torch.save({"model": model.state_dict(), **eval(sys.argv[2])}, "model.pt")
 def test_a_torch_training_that_continues(
     trimtab, online, service, tmp_path, optimizer, saves, restored, numbers
 ):
-    """By its optimizer's own count, and by the step in its checkpoint."""
+    """The numbers go on by the optimizer's own count, and by the step in its checkpoint."""
     here = online | {"HOME": str(tmp_path)}
     script = f"import os; os.chdir({str(tmp_path)!r})\n{TORCH}"
     command = ("run", "--", PYTHON, "-W", "ignore", "-c", script, optimizer, saves)

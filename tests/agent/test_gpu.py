@@ -1,22 +1,29 @@
-"""GPUs, through the real command line and the real nvidia-ml-py, by a driver that we script."""
+"""GPUs, through the real command line, by a driver that we script."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.sources.gpu.inventory import Card, Inventory, allocated
+from trimtab.sources.gpu.nvml import unwritten_mappings
 from trimtab.sources.gpu.outages import Outages
 from trimtab.wire import Gpu
 
 from tests.agent.conftest import trimtab_command
 
 GIB, MIB = 2**30, 2**20
+OCCUPANTS = {
+    "gpu0.tree_memory_used_bytes",
+    "gpu0.other_processes_count",
+    "gpu0.other_memory_used_bytes",
+}
 
 
 def _run(environment: dict[str, str], seconds: float) -> subprocess.Popen[str]:
@@ -157,18 +164,19 @@ def test_a_driver_that_refuses_is_named_once(online, service, driver, code, reas
     assert _known(service, "host.memory_used_bytes")
 
 
-def test_an_agent_without_nvidias_library_for_python_says_so(online, service, driver, tmp_path):
-    (tmp_path / "pynvml.py").write_text("raise ImportError('not installed')\n")
-    without = online | driver.environment | {"PYTHONPATH": str(tmp_path)}
-    agent = _run(without, 0.8)
-    assert agent.wait(20) == 0
-    assert agent.stderr.read() == ""
-    gaps = [event.data for event in service.events("gpu_gap")]
-    assert gaps == [{"gpu": None, "reason": "no_nvidia_ml_py"}]
-
-
 def test_what_a_gpu_does_not_offer_is_missing_and_never_zero(online, service, driver):
-    missing = ("samples", "utilization", "fields", "gpm", "power", "temperature", "reasons", "link")
+    missing = (
+        "mps_processes",
+        "samples",
+        "utilization",
+        "fields",
+        "gpm",
+        "power",
+        "energy",
+        "temperature",
+        "reasons",
+        "link",
+    )
     driver.says("gpus 1", *(f"gpu0.no.{name} 1" for name in missing), "gpu0.memory 100")
     assert _run(online | driver.environment, 2.5).wait(40) == 0
     names = {n for s in service.segments for b in s.blocks for n in b.columns if "gpu" in n}
@@ -176,7 +184,7 @@ def test_what_a_gpu_does_not_offer_is_missing_and_never_zero(online, service, dr
         "gpu0.memory_used_bytes",
         "gpu0.sm_clock_mhz",
         "gpu0.memory_clock_mhz",
-    } | ({"gpu0.tree_memory_used_bytes"} if _is_first_namespace() else set())
+    } | (OCCUPANTS if _is_first_namespace() else set())
 
 
 def test_slices_have_memory_and_activity_and_the_whole_has_no_made_up_use(online, service, driver):
@@ -191,12 +199,12 @@ def test_slices_have_memory_and_activity_and_the_whole_has_no_made_up_use(online
     assert [gpu.allocated for gpu in service.declarations[-1].node.gpus] == [True]
 
 
-def test_memory_of_the_runs_own_processes_is_measured_separately(online, service, driver):
+def test_processes_of_others_are_told_apart_from_the_runs_own(online, service, driver):
     """The agent's command names its process to the driver, which says what it holds."""
-    driver.says("gpus 1")
+    driver.says("gpus 1", "gpu0.other_pid 1", "gpu0.other_memory 900", "gpu0.mps_pid 2")
     script = (
         "import os, sys, time; f = open(sys.argv[1], 'a');"
-        "f.write(f'gpu0.pid {os.getpid()}\\ngpu0.pid_memory 640\\n'); f.close(); time.sleep(6.5)"
+        "f.write(f'gpu0.pid {os.getpid()}\\ngpu0.pid_memory 640\\n'); f.close(); time.sleep(1.5)"
     )
     words = ["run", "--interval", "0.1", "--", sys.executable, "-c", script]
     path = driver.environment["TRIMTAB_FAKE_NVML"]
@@ -205,18 +213,85 @@ def test_memory_of_the_runs_own_processes_is_measured_separately(online, service
     )
     assert agent.returncode == 0
     assert _known(service, "gpu0.tree_memory_used_bytes")[-1] == 640 * MIB
+    assert _known(service, "gpu0.other_processes_count")[-1] == 2
+    assert _known(service, "gpu0.other_memory_used_bytes")[-1] == 1800 * MIB
+    assert [event.data for event in service.events("gpu_mps")] == [{"gpu": 0}]
+
+
+def test_a_dear_driver_is_asked_rarely_and_the_run_says_what_became_rarer(online, service, driver):
+    driver.says(
+        "gpus 1",
+        "gpu0.busy 40",
+        "gpu0.sm_active 30",
+        "gpu0.price.gpm_metrics 60",
+        "gpu0.price.samples 90",
+    )
+    assert _run(online | driver.environment, 4).wait(20) == 0
+    (event,) = service.events("gpu_queries")
+    assert "busy_pct not at all" in event.data["rarer"]
+    assert "sm_active_pct every " in event.data["rarer"]
+    assert event.data["cpu_ms_a_second"] <= 1.0
+    assert set(_known(service, "gpu0.busy_pct")) == {40}
+    assert _known(service, "gpu0.sm_active_pct")[-1] == 30
+
+
+def test_the_last_ticks_of_a_run_have_what_is_asked_rarely(online, service, driver):
+    driver.says("gpus 1", "gpu0.busy 40", "gpu0.sm_active 30", "gpu0.software_thermal_ns 5e8")
+    assert _run(online | driver.environment, 3.5).wait(20) == 0
+    for name, value in (("gpu0.sm_active_pct", 30), ("gpu0.busy_pct", 40)):
+        column = service.series(name)
+        assert column[-1] == value
+        assert column.count(None) <= 4, "before the driver was open"
+    hot = _known(service, "gpu0.throttled_thermal_ns_total")
+    steps = [after - before for before, after in pairwise(hot)]
+    assert max(steps) < 3 * sorted(steps)[len(steps) // 2], "evenly, though it was read rarely"
 
 
 def test_without_a_driver_nothing_of_nvidia_is_loaded(environment):
     script = (
         "import sys; from trimtab.sources import Gpus\n"
         "try: Gpus(print, print, {})\n"
-        "except OSError: print('pynvml' in sys.modules)\n"
+        "except OSError: print('ctypes' in sys.modules)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True
     )
     assert done.stdout == "False\n"
+
+
+SMAPS = """\
+1000-2000 r-xp 00000000 fe:00 11 /usr/lib/libcuda.so.580
+Anonymous:             0 kB
+Swap:                  0 kB
+2000-3000 r--p 00001000 fe:00 11 /usr/lib/libcuda.so.580
+Anonymous:             4 kB
+Swap:                  0 kB
+3000-4000 r--p 00001000 fe:00 11 /usr/lib/libnvidia-ml.so.1
+Anonymous:             0 kB
+Swap:                  8 kB
+4000-5000 rw-p 00002000 fe:00 11 /usr/lib/libssl.so.3
+Anonymous:             0 kB
+Swap:                  0 kB
+5000-6000 r--s 00000000 00:05 9 /dev/nvidiactl
+Anonymous:             0 kB
+Swap:                  0 kB
+6000-7000 r--p 00000000 00:05 9 /dev/nvidia0
+Anonymous:             0 kB
+Swap:                  0 kB
+7000-8000 r-xp 00000000 fe:00 12 /usr/lib/replaced.so (deleted)
+Anonymous:             0 kB
+Swap:                  0 kB
+8000-9000 r-xp 00000000 00:00 0 [vdso]
+Anonymous:             0 kB
+Swap:                  0 kB
+9000-a000 r--p 00000000 fe:00 13 /usr/bin/python3.12
+Anonymous:             0 kB
+Swap:                  0 kB
+"""
+
+
+def test_only_unwritten_pages_of_the_driver_s_libraries_are_given_back():
+    assert list(unwritten_mappings(SMAPS.splitlines())) == [(0x1000, 0x2000)]
 
 
 def _is_first_namespace() -> bool:
@@ -296,3 +371,11 @@ def test_pauses_grow_and_each_outage_is_recorded_once(monkeypatch):
     outages.ended(0)
     assert [kind for kind, _ in told] == ["gpu_gap", "gpu_back"]
     assert told[-1][1] == {"gpu": 0, "seconds": 3600.0}
+
+
+def test_the_agent_continues_after_it_gave_memory_back(online, service, driver):
+    """Nothing is lost that the driver's library needs."""
+    driver.says("gpus 1", "gpu0.busy 40", "gpu0.sm_active 30")
+    assert _run(online | driver.environment, 2.5).wait(20) == 0
+    assert _known(service, "gpu0.busy_pct")[-1] == 40
+    assert service.events("session_end")

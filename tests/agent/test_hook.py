@@ -1,4 +1,6 @@
-"""What `trimtab run` puts into a Python that it starts, before any torch comes into play."""
+"""The hook that `trimtab run` puts into a Python that it starts, before any torch comes into
+play.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run this is, what it is called, and what is taken out before it is written down."""
+"""The identity of a run, its names, and what is taken out before it is written down."""
 
 from __future__ import annotations
 

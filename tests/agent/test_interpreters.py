@@ -32,7 +32,7 @@ def _named(version: tuple[int, int]) -> str:
 
 
 def _agents() -> list[object]:
-    """The versions in between are left to the long tests."""
+    """Return all versions; those in between are left to the long tests."""
     versions = list(interpreters(AGENT))
     between = versions[1:-1]
     rarely = pytest.mark.long

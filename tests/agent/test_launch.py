@@ -1,4 +1,4 @@
-"""How `trimtab run` starts a command, where `test_surroundings.py` doesn't look."""
+"""The start of a command by `trimtab run`, where `test_surroundings.py` doesn't look."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_script_without_an_interpreter_line_is_run_by_the_shell(trimtab, envir
 
 
 def test_a_hang_up_that_the_command_ignores_does_not_stop_the_run(online, service, tmp_path):
-    """As after `nohup trimtab run -- ... &` and the end of the terminal."""
+    """The terminal ends, as after `nohup trimtab run -- ... &`."""
     ready = tmp_path / "ready"
     script = f"import os, signal, time; open({str(ready)!r}, 'w'); time.sleep(1.5)"
     agent = subprocess.Popen(
@@ -88,7 +88,7 @@ def test_the_agents_own_limit_is_not_the_commands(online, service, tmp_path):
 
 
 def test_a_locale_that_python_adds_does_not_reach_the_command(environment, tmp_path):
-    """In the C locale Python sets LC_CTYPE: other programs would sort and print otherwise."""
+    """Python sets LC_CTYPE in the C locale: other programs would sort and print otherwise."""
     bare = {name: value for name, value in environment.items() if not name.startswith("LC_")}
     words = trimtab_command("run", "--no-hook", "--", "env")
     for locale in ({"LANG": "C"}, {"LANG": "C", "LC_CTYPE": "C"}):

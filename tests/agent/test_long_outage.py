@@ -29,7 +29,7 @@ SPOOL_MIB = 2
 NARROW_BYTES = 1_800
 UNSEALED_SECONDS = 10.0
 LATE_SECONDS = 2.0
-"""By which a busy machine may seal too late."""
+"""The seconds by which a busy machine may seal too late."""
 START_SECONDS = 10.0
 """Twenty commands begin at once."""
 STEP_SECONDS = 0.05
@@ -82,7 +82,9 @@ class Depot:
             return Reply(status=int(weather), headers=headers)
 
     def _silence(self, request: Request, is_kept: bool) -> Reply:
-        """Longer than any agent waits; perhaps what was sent has been taken all the same."""
+        """Be silent for longer than any agent waits; perhaps what was sent has been taken all the
+        same.
+        """
         if is_kept:
             self._take(request)
         return Reply(status=503, delay_seconds=15)
@@ -101,7 +103,9 @@ class Depot:
         return Reply()
 
     def _is_doubled(self, segment: Segment) -> bool:
-        """The service's own rule: the seconds of a session are taken once, whole or in pieces."""
+        """Return whether it is doubled by the service's own rule: the seconds of a session are
+        taken once, whole or in pieces.
+        """
         return any(
             max(segment.seq, other.seq) >= FIRST_PIECE
             and other.start_ms < segment.start_ms + segment.duration_ms
@@ -154,7 +158,9 @@ class Host:
 
 
 def _live_through(host: Host) -> None:
-    """Fifty kills at random moments, each in a random lane, where the next run begins at once."""
+    """Kill fifty times at random moments, each in a random lane, where the next run begins at
+    once.
+    """
     chance = random.Random(4)
     moments = sorted(chance.uniform(3, OUTAGE_SECONDS - 3) for _ in range(KILLS))
     began = time.monotonic()
@@ -171,7 +177,7 @@ def _live_through(host: Host) -> None:
 def test_two_hours_of_outage_and_fifty_kills_lose_the_unsealed_seconds_and_nothing_else(
     trimtab, online, service, tmp_path
 ):
-    """What is simulated: the two hours are those of 20 runs side by side, six minutes each.
+    """Two hours are simulated by 20 runs side by side, six minutes each.
 
     That is the amount of data (720 segments at the default interval) that one agent seals in a
     two-hour outage, in one spool that is far too small for it. The pauses between attempts are as
@@ -205,7 +211,7 @@ def test_two_hours_of_outage_and_fifty_kills_lose_the_unsealed_seconds_and_nothi
 
 
 def _trained(life: Life) -> int:
-    """The training ended by itself, whole and with its own exit code. Returns its steps."""
+    """Return its steps, once the training has ended by itself, whole and with its own exit code."""
     until = time.monotonic() + 60
     while "exit" not in life.told.read_text() and time.monotonic() < until:
         time.sleep(0.2)
@@ -218,7 +224,7 @@ def _trained(life: Life) -> int:
 
 
 def _check_time(life: Life, segments: list[Segment]) -> None:
-    """Second after second is there once, from the start to at most 10 s before the kill."""
+    """Check that each second is there once, from the start to at most 10 s before the kill."""
     if not segments:
         assert life.killed_ns - life.began_ns < (UNSEALED_SECONDS + START_SECONDS) * 1e9, life.job
         return
@@ -240,7 +246,9 @@ def _check_time(life: Life, segments: list[Segment]) -> None:
 
 
 def _check_steps(life: Life, segments: list[Segment], trained: int) -> None:
-    """Every step is there once, but for those after the last seal and those in a told gap."""
+    """Check that every step is there once, but for those after the last seal and those in a told
+    gap.
+    """
     numbers = [n for s in segments for block in s.steps for n in block.samples]
     numbers += [e.data["samples"] for s in segments for e in s.events if e.kind == "step_untimed"]
     assert len(numbers) == len(set(numbers)), f"{life.job}: a step was counted twice"
@@ -256,7 +264,9 @@ def _check_steps(life: Life, segments: list[Segment], trained: int) -> None:
 
 
 def _late_ms(segment: Segment) -> int:
-    """The agent told that it couldn't measure in time: the machine was too busy."""
+    """Return the ms in which the agent told that it couldn't measure in time: the machine was too
+    busy.
+    """
     gaps = [e.data for e in segment.events if e.kind == "gap" and e.data["reason"] == "late"]
     return sum(gap["to_ms"] - gap["from_ms"] for gap in gaps)
 

@@ -1,4 +1,6 @@
-"""What a training script tells by `trimtab.step` and its siblings, through the real command."""
+"""The steps that a training script tells by `trimtab.step` and its siblings, through the real
+command.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,7 @@ with trimtab.phase("train"):
 
 
 def test_a_script_that_replaces_itself_keeps_the_steps_of_both_lives(trimtab, online, service):
-    """As one that has to set a variable before a library is loaded."""
+    """A script does so to set a variable before a library is loaded."""
     script = """
 import os, sys, trimtab
 with trimtab.phase("train"):

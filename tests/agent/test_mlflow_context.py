@@ -1,4 +1,4 @@
-"""What the agent tells MLflow's clients, in the variable from which they take tags."""
+"""The variable from which MLflow's clients take tags, as the agent sets it."""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ time.sleep(9)
 
 @pytest.mark.parametrize("how", ["fork twice", "setsid"])
 def test_a_daemon_is_counted_among_the_processes_of_the_run(trimtab, online, service, how):
-    """Its CPU time is that of the run; the command itself only sleeps. How much the daemon gets of
-    a busy machine differs."""
+    """The daemon's CPU time is that of the run; the command itself only sleeps. How much the daemon
+    gets of a busy machine differs.
+    """
     neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         done = trimtab(online, "run", "--", sys.executable, "-c", DAEMON, how)
@@ -74,7 +75,7 @@ def test_a_session_of_the_run_belongs_to_it_even_without_the_environment(tmp_pat
 
 
 def test_a_process_that_the_kernel_hides_makes_the_totals_unknown(monkeypatch):
-    """As with `hidepid`: the child is listed, but has no files for this user."""
+    """The child is listed, but has no files for this user, as with `hidepid`."""
     child = subprocess.Popen(["sleep", "60"])
     real_open = os.open
 

@@ -1,4 +1,4 @@
-"""Where the machine is: asked of metadata services that are small local copies of the real ones."""
+"""The machine's place: asked of metadata services that are small local copies of the real ones."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ trimtab.log(loss=1.0)
 
 
 def _kept(state: Path) -> bytes:
-    """Everything in the spool, unpacked."""
+    """Return everything in the spool, unpacked."""
     found = b"".join(path.read_bytes() for path in state.iterdir() if path.is_file())
     with sqlite3.connect(state / "spool.sqlite3") as rows:
         for table, column in (("segments", "body"), ("sessions", "declaration")):

@@ -38,7 +38,7 @@ pathlib.Path({place!r}).write_text(str(child.pid))
 
 
 def _lives(pid: int) -> bool:
-    """A container without an init keeps ended orphans as zombies."""
+    """Return whether it lives: a container without an init keeps ended orphans as zombies."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -75,7 +75,7 @@ def test_a_loader_that_sets_the_pace_is_named(trimtab, online):
 
 
 def test_its_children_are_gone_even_if_they_ignore_the_signal(trimtab, environment, tmp_path):
-    """And a process that the probe didn't start lives on."""
+    """A process that the probe didn't start lives on."""
     place = tmp_path / "child"
     script = BEGINS_A_CHILD.format(place=str(place)) + TRAINING
     neighbour = psutil.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -146,7 +146,7 @@ def test_the_service_gives_the_price_of_the_machine(trimtab, online, service):
     )
     machine = ("--instance-type", "g6.xlarge", "--region", "eu-west-1", "--max-seconds", "490")
     done = _probe(trimtab, online, "pass", *machine)
-    assert "costs at most $1.0000, at $7.2 an hour" in done.stderr
+    assert "costs at most $1.00, at $7.2 an hour" in done.stderr
     asked = next(r.path for r in service.requests if "/price?" in r.path)
     assert "region=eu-west-1" in asked
 

@@ -75,7 +75,9 @@ def test_a_script_that_profiles_itself_is_left_to_it(trimtab, online, service):
 
 
 def test_a_running_training_is_profiled_when_the_service_asks(environment, service):
-    """From the first answer, after ten seconds, to the trace beside the training's end."""
+    """The profile leads from the first answer, after ten seconds, to the trace beside the
+    training's end.
+    """
     asked = {"id": "p1", "kind": "profile", "rank": 0, "steps": 3}
     service.answer = lambda r: Reply(document={"directives": [asked]})
     online = environment | {"TRIMTAB_URL": service.url, "TRIMTAB_TOKEN": TOKEN}

@@ -139,7 +139,7 @@ def test_a_declaration_that_is_never_taken_does_not_block_the_segments(
 
 
 def test_a_problem_of_one_upload_does_not_delay_the_next_ones(spool, courier, service):
-    """It is tried again after a minute at first, then less and less often."""
+    """The upload is tried again after a minute at first, then less and less often."""
     session = _filled(spool)
     service.answer = lambda r: Reply(status=404 if r.path.endswith("/0") else 200)
     _drain(courier, session)
@@ -194,7 +194,9 @@ def test_status_shows_what_was_refused_and_sync_dead_sends_it(
 
 
 def test_dead_letters_of_an_earlier_agent_can_be_sent(trimtab, online, spool, service):
-    """It deleted their session, so nobody knows any more which service they were for."""
+    """The earlier agent deleted their session, so nobody knows any more which service they were
+    for.
+    """
     session = _filled(spool)
     for seq in (0, 1):
         spool.dead.bury(session, seq, "404 Not Found")

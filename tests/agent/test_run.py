@@ -86,6 +86,8 @@ def test_every_promised_series_is_there(trimtab, online, service):
         "host.memory_available_bytes",
         "host.swap_used_bytes",
         "tree.cpu_seconds_total",
+        "tree.run_delay_seconds_total",
+        "tree.starved_seconds_total",
         "tree.rss_bytes",
         "tree.processes_count",
         "tree.threads_count",
@@ -302,7 +304,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(online, tmp_path):
 
 @pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])
 def test_a_closed_stream_is_no_reason_to_fail(online, service, tmp_path, closed):
-    """As a service manager or `2>&-` leaves it."""
+    """A service manager or `2>&-` leaves a stream so."""
     words = " ".join(trimtab_command("run", "--", "bash", "-c", "'exit 5'"))
     closing = " ".join(f"{number}>&-" for number in closed.split())
     done = subprocess.run(["bash", "-c", f"{words} {closing}"], env=online, cwd=tmp_path)
@@ -311,7 +313,7 @@ def test_a_closed_stream_is_no_reason_to_fail(online, service, tmp_path, closed)
 
 
 def test_an_empty_word_is_nothing_to_run(trimtab, online):
-    """As `trimtab run -- "$COMMAND"` gives it where nobody set that."""
+    """The command `trimtab run -- "$COMMAND"` gives it where nobody set that."""
     for words in ((), ("",), ("", "train.py")):
         done = trimtab(online, "run", "--", *words)
         assert done.returncode == 2
@@ -329,7 +331,9 @@ def test_the_exit_code_is_known_also_where_ended_children_are_ignored(online, se
 
 
 def test_a_home_that_can_not_be_looked_into_is_left_for_another_folder(trimtab, online, service):
-    """As another user's, which `sudo` or a container may hand on; here its name is too long."""
+    """The home may be another user's, which `sudo` or a container may hand on; here its name is too
+    long.
+    """
     known = {k: v for k, v in online.items() if k not in ("TRIMTAB_STATE_DIR", "XDG_CONFIG_HOME")}
     done = trimtab(known | {"HOME": "/" + "x" * 300}, "run", "--", "bash", "-c", "exit 5")
     assert (done.returncode, done.stderr) == (5, "")

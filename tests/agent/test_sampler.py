@@ -90,7 +90,7 @@ def test_a_changed_interval_begins_a_segment_of_its_own_and_is_no_gap(tmp_path, 
 
 
 def test_ticks_are_dated_by_when_they_were_read(tmp_path):
-    """However late a busy machine reads."""
+    """A busy machine may read late."""
     source, began = Noted(), time.monotonic()
     ((draft, _, ended_ns),) = _sampled([source], tmp_path, 0.75)
     times = draft.blocks()[0].times_ms

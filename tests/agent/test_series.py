@@ -61,7 +61,7 @@ def _pattern(name: str) -> str:
 
 
 def _of_other_machines(make: pytest.TempPathFactory) -> set[str]:
-    """What this machine may lack, from recorded files."""
+    """Return what this machine may lack, from recorded files."""
     groups = test_sources.version_2_group(make.mktemp("group"))
     nfs = make.mktemp("nfs") / "mountstats"
     nfs.write_text(test_sources.MOUNTSTATS)

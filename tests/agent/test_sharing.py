@@ -69,7 +69,7 @@ def test_a_run_has_failed_when_any_of_its_ranks_has(online, service):
 
 
 def test_the_exit_code_of_a_rank_that_has_just_ended_is_waited_for(tmp_path):
-    """Its process is gone before its agent can say how it ended."""
+    """The rank's process is gone before its agent can say how it ended."""
     rank = subprocess.Popen(["sleep", "60"])
     sharing.join(tmp_path, rank.pid)
     rank.kill()
@@ -83,7 +83,7 @@ def test_the_exit_code_of_a_rank_that_has_just_ended_is_waited_for(tmp_path):
 
 @pytest.mark.parametrize("how", ["ends", "killed"])
 def test_another_goes_on_measuring_when_the_first_is_gone(online, service, how):
-    """Its own steps go on in their ring; what the first one had read isn't read again."""
+    """The other's own steps go on in their ring; what the first one had read isn't read again."""
     first = _rank(online, 0, 2 if how == "ends" else 30)
     time.sleep(1.5)
     other = _rank(online, 1, 12)

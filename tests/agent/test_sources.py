@@ -31,6 +31,7 @@ from trimtab.sources.network import Network, Tcp
 from trimtab.sources.never_falling import NeverFalling
 from trimtab.sources.paging import Paging
 from trimtab.sources.pressure import Pressure
+from trimtab.sources.process import run_delay_seconds
 from trimtab.sources.remote import Lustre, Nfs
 from trimtab.wire.limits import SERIES_NAME
 
@@ -434,9 +435,10 @@ sys.stdin.read()
 
 
 def test_two_hundred_children_are_counted_once_while_they_come_and_go():
-    """They end once all of them were there. Most end long after they were last read. That is not
-    lost, and what was last read of a child isn't added to the figures of its parent, which include
-    it."""
+    """The children end once all of them were there. Most end long after they were last read. That
+    is not lost, and what was last read of a child isn't added to the figures of its parent, which
+    include it.
+    """
     words = [sys.executable, "-c", _MANY]
     pipe = subprocess.PIPE
     root = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True)
@@ -464,12 +466,12 @@ def test_two_hundred_children_are_counted_once_while_they_come_and_go():
 
 
 def _ready_line(stream):
-    """The next line, if there is one."""
+    """Return the next line, if there is one."""
     return stream.readline() if select.select([stream], [], [], 0)[0] else ""
 
 
 def test_a_child_that_nobody_waited_for_still_counts():
-    """Its parent ignores its children's end, so the kernel adds their time to nobody."""
+    """The parent ignores its children's end, so the kernel adds their time to nobody."""
     child = BURN.format(seconds=0.4)
     script = (
         "import signal, subprocess, sys, time\n"
@@ -545,6 +547,81 @@ def test_a_process_that_is_suspended_is_counted_until_it_goes_on():
         psutil.Process(root.pid).children()[0].kill()
         root.wait()
     assert counts == [0, 1, 0]
+
+
+def test_a_process_that_waits_for_a_core_is_told_from_one_that_sleeps():
+    """The two that compute share a core, so that each of them waits for half of the time."""
+    core = str(min(os.sched_getaffinity(0)))
+    busy = [sys.executable, "-c", "while True: pass"]
+    asleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    pinned = (subprocess.Popen(["taskset", "-c", core, *words]) for words in (busy, busy, asleep))
+    processes = list(pinned)
+    try:
+        time.sleep(0.5)
+        trees = [ProcessTree(processes[0].pid), ProcessTree(processes[2].pid)]
+        first = [tree.read()["tree.run_delay_seconds_total"] for tree in trees]
+        time.sleep(2)
+        last = [tree.read()["tree.run_delay_seconds_total"] for tree in trees]
+    finally:
+        for each in processes:
+            each.kill()
+            each.wait()
+    starved, slept = last[0] - first[0], last[1] - first[1]
+    assert starved > 0.5
+    assert slept < 0.05
+
+
+LATE_RANK = """
+import os, subprocess, sys, time
+busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+asleep = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+time.sleep(60)
+"""
+
+
+def test_a_run_is_starved_as_long_as_the_process_that_sleeps_least():
+    """The others wait for it: one that computes beside a neighbour on its core, one that sleeps."""
+    core = str(min(os.sched_getaffinity(0)))
+    neighbour = subprocess.Popen(["taskset", "-c", core, sys.executable, "-c", "while True: pass"])
+    root = subprocess.Popen(["taskset", "-c", core, sys.executable, "-c", LATE_RANK])
+    tree = ProcessTree(root.pid)
+    try:
+        while tree.read()["tree.processes_count"] < 3:
+            time.sleep(0.1)
+        first, began = tree.read()["tree.starved_seconds_total"], time.monotonic()
+        for _ in range(6):
+            time.sleep(0.5)
+            last = tree.read()["tree.starved_seconds_total"]
+        took = time.monotonic() - began
+    finally:
+        for child in psutil.Process(root.pid).children():
+            child.kill()
+        for each in (root, neighbour):
+            each.kill()
+            each.wait()
+    assert 0.25 * took < last - first < 0.95 * took
+
+
+def test_what_the_command_waited_before_its_end_is_known_once_it_is_reaped():
+    root = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    tree = ProcessTree(root.pid)
+    try:
+        before = [tree.read() for _ in range(2)][-1]["tree.starved_seconds_total"]
+    finally:
+        waited = run_delay_seconds(root.pid)
+        root.kill()
+        root.wait()
+    assert waited is not None
+    tree.reaped(1.0, waited + 3.0)
+    assert 3.0 <= tree.read()["tree.starved_seconds_total"] - before < 3.1
+
+
+def test_an_ended_process_tells_its_wait_until_it_is_reaped():
+    ended = subprocess.Popen([sys.executable, "-c", "sum(range(10**6))"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    assert run_delay_seconds(ended.pid) is not None
+    ended.wait()
+    assert run_delay_seconds(ended.pid) is None
 
 
 def test_what_processes_ask_for_counts_wherever_it_comes_from(tmp_path):

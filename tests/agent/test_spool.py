@@ -46,7 +46,7 @@ CREATE TABLE dead (
     reason TEXT NOT NULL, PRIMARY KEY (session, seq)
 );
 """
-"""As the first agents made their spool."""
+"""The tables that the first agents made in their spool."""
 
 
 def _segment(seq: int) -> Segment:
@@ -64,7 +64,7 @@ def _segment(seq: int) -> Segment:
 
 
 def _busy_segment(seq: int) -> Segment:
-    """Of which only its means take much less room."""
+    """Return a segment whose means take much less room than the whole."""
     chance = random.Random(seq)
     columns = {f"host.s{i}_bytes": [chance.randrange(2**32) for _ in range(20)] for i in range(24)}
     whole = _segment(seq)
@@ -134,7 +134,7 @@ def test_what_the_service_has_goes_before_what_it_has_not(tmp_path):
 
 
 def _meanwhile(monkeypatch, place: str, act) -> None:
-    """Another agent acts just when this one has read what it is about to replace."""
+    """Let another agent act just when this one has read what it is about to replace."""
     real, acted = importlib.import_module(place).decode_segment, []
 
     def decode(body: bytes) -> Segment:
@@ -147,7 +147,9 @@ def _meanwhile(monkeypatch, place: str, act) -> None:
 
 
 def test_two_agents_that_make_room_at_once_thin_a_segment_but_once(tmp_path, monkeypatch):
-    """Else it would pass for one that tells its gap already, and be dropped in silence."""
+    """A segment thinned twice would pass for one that tells its gap already, and be dropped in
+    silence.
+    """
     monkeypatch.setattr("trimtab.spool.eviction._MOST_ROUNDS", 1)
     path = tmp_path / "spool.sqlite3"
     spool, other = Spool(path), Spool(path)
@@ -177,7 +179,9 @@ def test_two_agents_that_split_a_segment_at_once_keep_its_seconds_once(tmp_path,
 
 
 def test_a_step_that_was_written_after_the_seal_is_in_one_of_the_halves(tmp_path):
-    """Its segment begins after it ended: a training process tells fast steps some at a time."""
+    """The step's segment begins after it ended: a training process tells fast steps some at a
+    time.
+    """
     spool = Spool(tmp_path / "spool.sqlite3")
     session = _session(spool)
     ends_us = [-150_000, -1, 0, 4_999_999, 5_000_000, 9_900_000]
@@ -235,7 +239,7 @@ def test_taken_segments_leave_after_a_quarter_of_an_hour(tmp_path, monkeypatch):
 
 
 def test_an_earlier_agent_can_use_the_same_file(tmp_path):
-    """It fills some tables by position."""
+    """An earlier agent fills some tables by position."""
     path = tmp_path / "spool.sqlite3"
     with sqlite3.connect(path) as rows:
         rows.executescript(EARLIER)

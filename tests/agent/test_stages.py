@@ -40,7 +40,7 @@ def stages(trimtab, online, service, tmp_path):
 
 
 def _check(found: list[tuple[str, float, float]], *expected: tuple[str, float]) -> None:
-    """Names and lengths; each stage begins where the one before it ended."""
+    """Check names and lengths; each stage begins where the one before it ended."""
     assert [name for name, _, _ in found] == [name for name, _ in expected]
     for (_, _, seconds), (_, wanted) in zip(found, expected, strict=True):
         assert wanted - 0.05 <= seconds <= wanted + 1, found  # a busy machine starts them late

@@ -1,4 +1,4 @@
-"""With and without `trimtab run`, a command finds the same surroundings and leaves the same traces.
+"""A command finds the same surroundings and leaves the same traces, with `trimtab run` and without.
 
 docs/agent.md ("What the command sees") names what differs; nothing else may.
 """
@@ -36,7 +36,7 @@ LOW_FILES = (12, 20, 31, 37)
 
 @dataclass(frozen=True)
 class Surroundings:
-    """How a command is started, and what it does."""
+    """The way in which a command is started, and what it does."""
 
     python: str = next(reversed(interpreters(OLDEST).values()))
     flags: tuple[str, ...] = ()
@@ -58,18 +58,20 @@ class Surroundings:
     signal: int | None = None
 
     def is_possible(self) -> bool:
-        """Python itself doesn't start if it can't make a part of PYTHONPATH absolute."""
+        """Return whether it can start: Python itself doesn't if it can't make a part of PYTHONPATH
+        absolute.
+        """
         parts = (self.python_path or "/").split(os.pathsep)
         return self.folder == "there" or all(part.startswith(("/", SITE)) for part in parts)
 
     def is_tight(self) -> bool:
-        """The agent may say that it can't measure."""
+        """Return whether the agent may say that it can't measure."""
         files = self.limits.get(resource.RLIMIT_NOFILE, (1024, 1024))[1]
         return files < 64 or resource.RLIMIT_FSIZE in self.limits
 
 
 def maybe(choices: st.SearchStrategy[Any], default: Any) -> st.SearchStrategy[Any]:
-    """Mostly the default, so that a failure shows what matters."""
+    """Draw mostly the default, so that a failure shows what matters."""
     return st.one_of(st.just(default), st.just(default), choices)
 
 
@@ -175,7 +177,7 @@ class Stage:
         (root / "tmp").mkdir()
 
     def traces(self, how: Surroundings, around: list[str]) -> Traces:
-        """Of the command with `around` before it."""
+        """Return the traces of the command with `around` before it."""
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir()
         self.result.unlink(missing_ok=True)
@@ -217,7 +219,7 @@ class Stage:
         return variables
 
     def _prepare(self, how: Surroundings, report: int) -> None:
-        """In the new process, before it becomes the command."""
+        """Prepare the new process, before it becomes the command."""
         os.dup2(report, REPORT)
         for number in how.inherited:
             os.dup2(os.open(self.root / SITE, os.O_RDONLY), number)
@@ -259,7 +261,7 @@ def _is_unchanged(stage: Stage, how: Surroundings) -> None:
 
 
 def _less_ours(report: dict[str, Any]) -> dict[str, Any]:
-    """Without what docs/agent.md says that the agent adds."""
+    """Return the report without what docs/agent.md says that the agent adds."""
     variables = dict(each.split("=", 1) for each in report["environment"] if each)
     for added in ("TRIMTAB_RUN_DIR", "MLFLOW_RUN_CONTEXT"):
         variables.pop(added, None)

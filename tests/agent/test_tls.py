@@ -1,4 +1,4 @@
-"""Whom the agent trusts over HTTPS."""
+"""The authorities that the agent trusts over HTTPS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.agent.service import Service
 
 @pytest.fixture
 def secured(tmp_path) -> Iterator[tuple[Service, Path]]:
-    """A service with TLS, and the certificate that it signed itself."""
+    """Yield a service with TLS, and the certificate that it signed itself."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=service"]
     request += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
@@ -65,7 +65,7 @@ def test_https_trusts_an_authority_that_is_in_the_systems_bundle_only(secured, f
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """In place of the system's folder of authorities."""
+    """Make a folder in place of the system's folder of authorities."""
     path = tmp_path / "certs"
     path.mkdir()
     return path

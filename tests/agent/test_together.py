@@ -100,7 +100,7 @@ def test_a_single_segment_goes_by_itself(spool, new):
 
 
 def test_an_older_service_is_asked_once(spool, service):
-    """It answers 404 in the form of its time, and takes one segment a request."""
+    """An older service answers 404 in the form of its time, and takes one segment a request."""
     session = _session(spool, 5)
     courier = _courier(spool, service.url)
     _drain(courier, session)

@@ -60,7 +60,9 @@ def training(trimtab, online, service):
 
 
 def _joined(segments: list[Segment]) -> Segment:
-    """A slow machine takes longer than one segment lasts. Times stay those of each segment."""
+    """Join segments: a slow machine takes longer than one lasts. Times stay those of each
+    segment.
+    """
     whole, *more = segments
     for segment in more:
         whole.events += segment.events
@@ -101,10 +103,11 @@ class Described(DataLoader):
 def test_epochs_evaluation_and_checkpoints_are_recorded(training, service):
     training(LOOP)
     assert [e.data["number"] for e in service.events("epoch")] == [0, 1]
+    assert [e.data["samples"] for e in service.events("epoch_length")] == [10]
     phases = [e.data["phase"] for e in service.events("phase_begin")]
     assert phases == ["evaluate", "checkpoint"] * 2
-    begins, ends = service.events("phase_begin"), service.events("phase_end")
-    assert ends[0].time_ms - begins[0].time_ms >= 30
+    begins, ends = service.times_ms("phase_begin"), service.times_ms("phase_end")
+    assert ends[0] - begins[0] >= 30
     saved = [event.data for event in service.events("checkpoint")]
     assert [data["bytes"] > 500 and data["seconds"] > 0 for data in saved] == [True, True]
 
@@ -132,6 +135,18 @@ def test_precision_is_recorded(training, service):
     training("torch.set_float32_matmul_precision('high')\n" + body)
     (told,) = (event.data for event in service.events("precision"))
     assert (told["amp"], told["parameters"], told["tf32"]) == ("bfloat16", "float32", True)
+
+
+def test_a_loader_that_drops_its_last_batch_has_a_shorter_epoch(training, service):
+    training(LOOP, "{'drop_last': True}")
+    assert [e.data["samples"] for e in service.events("epoch_length")] == [8]
+
+
+def test_the_length_of_an_epoch_is_told_where_the_script_tells_its_epochs(training, service):
+    told = "    import trimtab; trimtab.epoch(epoch)\n    model.train()\n"
+    training(LOOP.replace("    model.train()\n", told))
+    assert [e.data["number"] for e in service.events("epoch")] == [0, 1]
+    assert [e.data["samples"] for e in service.events("epoch_length")] == [10]
 
 
 def test_a_pause_for_evaluation_in_mid_epoch_is_no_part_of_a_step(training):

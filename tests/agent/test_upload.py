@@ -1,4 +1,4 @@
-"""How the agent bears a service that is away, busy, strict or forgetful."""
+"""The agent bears a service that is away, busy, strict or forgetful."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def _segment(**parts: Any) -> Segment:
 
 
 def _body(**extra: str) -> bytes:
-    """A segment with more fields, each given as JSON text."""
+    """Return a segment with more fields, each given as JSON text."""
     plain = gzip.decompress(encode_segment(_segment())).decode()
     more = "".join(f',"{name}":{text}' for name, text in extra.items())
     return gzip.compress(f"{plain[:-1]}{more}}}".encode(), 1)
@@ -160,7 +160,7 @@ def _parts(part: Any) -> list[Any]:
 
 @given(json_documents, st.booleans(), st.integers(1, 9), st.sampled_from([None, 1]))
 def test_levels_and_parts_are_counted_as_a_parser_would(value, escaped, piece_bytes, indent):
-    """Whatever stands in texts, and wherever the pieces are cut."""
+    """Texts may hold anything, and the pieces may be cut anywhere."""
     text = json.dumps(value, ensure_ascii=escaped, indent=indent)
     body, parts = gzip.compress(text.encode()), _parts(value)
     true = {

@@ -1,4 +1,4 @@
-"""Where PyTorch is: in this environment, or in the one that a variable names."""
+"""Finds PyTorch: in this environment, or in the one that a variable names."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ POSTGRES_URL = os.environ.get("TRIMTAB_TEST_POSTGRES_URL", "")
 
 @dataclass(frozen=True)
 class Place:
-    """Where one service keeps what it has."""
+    """The place where one service keeps what it has."""
 
     data_dir: Path
     database: dict[str, object]
@@ -56,7 +56,7 @@ class Services:
         self.folder, self._settings, self._patch = folder, settings, patch
 
     def new(self, objects_url: str = "", database: dict[str, object] | None = None) -> Place:
-        """A data folder and a database in which nothing is."""
+        """Return a data folder and a database in which nothing is."""
         data_dir = self.folder / uuid4().hex[:8]
         data_dir.mkdir()
         path = data_dir / "trimtab.sqlite3"
@@ -128,7 +128,7 @@ def no_template_is_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nobody_waits_for_work(monkeypatch):
-    """Tests do the work of workers themselves."""
+    """Let no task be sent: tests do the work of workers themselves."""
     monkeypatch.setattr(celery.Celery, "send_task", lambda *_, **__: None)
 
 
@@ -149,7 +149,7 @@ ENGINES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 @pytest.fixture(params=ENGINES)
 def services(request) -> Services:
-    """Both engines."""
+    """Return services of both engines."""
     return request.getfixturevalue(f"{request.param}_services")
 
 
@@ -193,7 +193,7 @@ class Reads:
 
 
 def used(services: Services, objects_url: str = "") -> Used:
-    """Two runs: one compacted, one as it was uploaded, with an artefact."""
+    """Return a service with two runs: one compacted, one as it was uploaded, with an artefact."""
     place = services.new(objects_url)
     migrated = services.migrated_database(place.data_dir / "trimtab.sqlite3")
     services.enter(replace(place, database=migrated))
@@ -220,7 +220,7 @@ def compact(run_id: UUID) -> None:
 
 
 def named_keys() -> set[str]:
-    """Of the objects that rows of the entered service name."""
+    """Return the keys of the objects that rows of the entered service name."""
     models = (Segment, Chunk, Artefact)
     rows = (model.objects.exclude(object_key="") for model in models)
     return {key for found in rows for key in found.values_list("object_key", flat=True)}

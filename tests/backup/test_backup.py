@@ -1,4 +1,4 @@
-"""What a backup holds, whatever the service does meanwhile."""
+"""The content of a backup, whatever the service does meanwhile."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def backed_up(path: Path, *options: str) -> str:
 
 
 def restored(services: Services, archive: Path, objects_url: str = "") -> str:
-    """Into a new service, which is entered."""
+    """Restore into a new service, which is entered."""
     services.enter(services.new(objects_url))
     output = StringIO()
     call_command("restore", str(archive), stdout=output)
@@ -55,7 +55,7 @@ def restored(services: Services, archive: Path, objects_url: str = "") -> str:
 
 
 def meanwhile(at: str, does: Callable[[], object]) -> making.Stage:
-    """A stage that does something once, when the part `at` begins."""
+    """Return a stage that does something once, when the part `at` begins."""
 
     def stage(title: str) -> Callable[[float], None]:
         if title == at:
@@ -66,7 +66,7 @@ def meanwhile(at: str, does: Callable[[], object]) -> making.Stage:
 
 
 def assert_whole(objects_url: str) -> None:
-    """Every row's object is there, and is what the row says."""
+    """Check that every row's object is there, and is what the row says."""
     store = open_store(objects_url)
     assert named_keys() <= stored_keys(objects_url)
     for segment in Segment.objects.exclude(object_key=""):

@@ -1,4 +1,4 @@
-"""What a restore refuses before it changes anything, and what it does with what was there."""
+"""The refusals of a restore before it changes anything, and what it does with what was there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Members = list[tuple[tarfile.TarInfo, bytes]]
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory) -> Path:
-    """Made by the first test that needs it."""
+    """Return the archive's path. The first test that needs the archive makes it."""
     return tmp_path_factory.mktemp("archive") / "backup.tar"
 
 
@@ -47,7 +47,7 @@ def restore(archive: Path, *options: str) -> str:
 
 
 def changed(archive: Path, path: Path, change: Callable[[Members], Members]) -> Path:
-    """A copy of an archive with other members."""
+    """Return a copy of an archive with other members."""
     with tarfile.open(archive) as old, tarfile.open(path, "w") as new:
         members = [(entry, old.extractfile(entry).read()) for entry in old.getmembers()]
         for entry, content in change(members):

@@ -77,7 +77,9 @@ def test_a_restored_service_answers_as_the_one_under_load_did(tmp_path: Path) ->
 
 
 def _answers(service: Service, facts: dict[str, list[str]]) -> Answers:
-    """All reads of the workspace in which nothing arrives, less what moves with the clock."""
+    """Return all reads of the workspace in which nothing arrives, less what moves with the
+    clock.
+    """
     read = answers(Api(service.url, str(facts["token"])), facts["runs"], facts["months"][:1])
     for budget in read["/api/v1/budgets"]["budgets"]:
         for name in ("forecast_usd", "forecast_low_usd", "forecast_high_usd"):
@@ -96,8 +98,9 @@ def _token_of_another_workspace(service: Service) -> str:
 
 
 def _wait_until_settled(service: Service) -> None:
-    """Nothing is left to analyse, also not what the schedule asks for after a start: analyses by
-    an earlier release are renewed."""
+    """Wait until nothing is left to analyse, also not what the schedule asks for after a start:
+    analyses by an earlier release are renewed.
+    """
     quiet_since = time.monotonic()
 
     def is_settled() -> bool:

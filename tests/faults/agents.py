@@ -32,7 +32,7 @@ class GivenUpError(Exception):
 
 @dataclass
 class Told:
-    """What agents were told, all together."""
+    """The answers that agents got, all together."""
 
     answers: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,11 +54,13 @@ class Wire:
         return requests.Session()
 
     def put(self, path: str, body: bytes, content_type: str, headers: dict[str, str]) -> Any:
-        """The service's receipt. Raises GivenUpError."""
+        """Return the service's receipt. Raises GivenUpError."""
         return self._sent("PUT", path, body, headers | {"Content-Type": content_type})
 
     def post(self, path: str, body: bytes, content_type: str, headers: dict[str, str]) -> Any:
-        """The receipt of several segments, all of which are accepted. Raises GivenUpError."""
+        """Return the receipt of several segments, all of which are accepted. Raises
+        GivenUpError.
+        """
         return self._sent("POST", path, body, headers | {"Content-Type": content_type})
 
     def _sent(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Any:
@@ -97,7 +99,9 @@ class Wire:
     def _of_several(
         self, document: dict[str, Any], path: str
     ) -> tuple[dict[str, Any] | None, float]:
-        """The same again unless all were accepted: those that were are then duplicates."""
+        """Return the answer, or None unless all were accepted: the same is then sent again, and
+        those that were are duplicates.
+        """
         rows = document["answers"]
         for row in rows:
             self.told.add(f"together: {row['status']}")
@@ -140,20 +144,20 @@ class NumberedAgent(FakeAgent):
 
     @property
     def samples(self) -> int:
-        """Acknowledged samples of all series."""
+        """Return the number of acknowledged samples of all series."""
         return len(self.acknowledged) * TICKS * len(self._block(0).columns)
 
     @property
     def ticks(self) -> set[int]:
-        """The numbers of the acknowledged samples."""
+        """Return the numbers of the acknowledged samples."""
         return {seq * TICKS + i for seq in self.acknowledged for i in range(TICKS)}
 
     def upload(self, seq: int) -> None:
-        """Raises GivenUpError. The service may ask for others again."""
+        """Upload a segment. Raises GivenUpError. The service may ask for others again."""
         self._acknowledge([seq], self.put_body(seq, self.bodies[seq]))
 
     def upload_together(self, numbers: Sequence[int]) -> None:
-        """Raises GivenUpError."""
+        """Upload segments in one request. Raises GivenUpError."""
         self._acknowledge(numbers, self.post([self.bodies[seq] for seq in numbers]))
 
     def _acknowledge(self, numbers: Sequence[int], receipt: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from tests.service.uploads import SEGMENT_MS
 from tests.smtp import Delivery
 
 USD_PER_HOUR = Decimal("0.085")
-"""Of a c5.large in us-east-1."""
+"""The price of a c5.large in us-east-1."""
 NANO = Decimal("1e-9")
 STEPS_A_SEGMENT = 50
 WINDOW_BUCKETS = 2000
@@ -28,7 +28,7 @@ WINDOW_BUCKETS = 2000
 
 @dataclass
 class Figures:
-    """What an audit counted. `problems` says what is wrong, each with the seed of its schedule."""
+    """The counts of an audit. `problems` says what is wrong, each with the seed of its schedule."""
 
     samples: int = 0
     lost: int = 0
@@ -41,7 +41,7 @@ class Figures:
     mails_lost: int = 0
     mails_doubled: int = 0
     mails_apart: int = 0
-    """Sent again under the same Message-ID, because a fault fell before our commit."""
+    """The mails sent again under the same Message-ID, because a fault fell before our commit."""
     problems: list[str] = field(default_factory=list)
 
     def add(self, other: Figures) -> None:
@@ -62,7 +62,7 @@ def of_samples(house: House, schedule: Schedule) -> Figures:
 
 
 def _seen(house: House, run_id: UUID) -> list[Counter[int]]:
-    """Of each node, how often each number is shown by the series API."""
+    """Return for each node how often each number is shown by the series API."""
     path = f"/api/v1/runs/{run_id}"
     seconds = float(house.get(path)["duration_seconds"] or 0)
     width = WINDOW_BUCKETS * TICK_MS / 1000
@@ -82,7 +82,9 @@ def _seen(house: House, run_id: UUID) -> list[Counter[int]]:
 def _compare(
     found: Figures, agents: list[NumberedAgent], seen: list[Counter[int]]
 ) -> Iterable[str]:
-    """Nodes have names of the service's own, so each agent has the node that is most like it."""
+    """Compare each agent with the node that is most like it: nodes have names of the service's
+    own.
+    """
     left = list(seen)
     for agent in sorted(agents, key=lambda each: -each.count):
         own = max(left, key=lambda node: len(agent.ticks & node.keys()), default=Counter())
@@ -102,7 +104,7 @@ def _compare(
 
 
 def _rows(house: House, agents: list[NumberedAgent]) -> Iterable[str]:
-    """The stored rows have each sample once."""
+    """Check that the stored rows have each sample once."""
     counted = "SELECT session_id, COUNT(*), SUM(sample_count) FROM runs_segment GROUP BY session_id"
     rows = {UUID(str(session)): kept for session, *kept in house.query(counted)}
     for agent in agents:
@@ -126,7 +128,7 @@ def _artefacts(house: House, agents: list[NumberedAgent], found: Figures) -> Ite
 
 
 def expected_cost_usd(agents: Iterable[NumberedAgent]) -> Decimal:
-    """From what the agents were told alone: each node's time at the list price."""
+    """Return the cost from what the agents were told alone: each node's time at the list price."""
     hours = [Decimal(agent.count * SEGMENT_MS) / 3_600_000 for agent in agents]
     costs = [(USD_PER_HOUR * each).quantize(NANO, ROUND_HALF_UP) for each in hours]
     return sum(costs, Decimal(0))
@@ -187,8 +189,9 @@ def of_mails(house: House, schedules: Iterable[Schedule]) -> Figures:
 
 
 def due_mails(house: House, schedule: Schedule) -> list[str]:
-    """How the subjects begin of the mails that a schedule's recommendations need: for each job the
-    one that saves most, by its probability."""
+    """Return how the subjects begin of the mails that a schedule's recommendations need: for each
+    job the one that saves most, by its probability.
+    """
     best: dict[str, tuple[float, str]] = {}
     for run_id in schedule.run_ids:
         document = house.get(f"/api/v1/runs/{run_id}")
@@ -201,10 +204,11 @@ def due_mails(house: House, schedule: Schedule) -> list[str]:
 
 
 def _falls_between(house: House, first: Delivery, second: Delivery) -> bool:
-    """Whether a fault came after the mail server was asked to take the mail, and before we knew
-    that it had."""
+    """Return whether a fault came after the mail server was asked to take the mail, and before we
+    knew that it had.
+    """
     return any(
-        failure.until >= first.asked_at
+        (failure.until >= first.asked_at or first.message_id in failure.held)
         and failure.at <= second.at
         and first.message_id not in failure.sent
         for failure in house.failures

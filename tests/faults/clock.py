@@ -37,7 +37,7 @@ class Clock:
             self._set(0)
 
     def _set(self, offset_ns: int) -> None:
-        """The file stays the same one, because the processes have mapped it."""
+        """Write the offset. The file stays the same one, because the processes have mapped it."""
         with self._offset.open("r+b" if self._offset.exists() else "wb") as file:
             file.write(struct.pack("=q", offset_ns))
 

@@ -56,7 +56,7 @@ class Disk:
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Disk | None]:
-    """Mount a disk of its own at `folder`; None where we can't."""
+    """Mount a disk of its own at `folder`; yield None where we can't."""
     folder.mkdir(exist_ok=True)
     try:
         disk = Disk(folder)

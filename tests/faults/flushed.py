@@ -1,4 +1,4 @@
-"""What a disk has after a loss of power, before any process of the service runs again."""
+"""Makes what a disk has after a loss of power, before any process of the service runs again."""
 
 from __future__ import annotations
 

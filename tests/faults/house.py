@@ -32,21 +32,29 @@ from tests.smtp import Mailbox, mail_server
 PARTS = ("web", "worker", "beat", "redis")
 RECOVERY_SECONDS = 180
 STARTS = 3
+SUBSCRIBED_SECONDS = 7200.0
+"""The time ago at which the person subscribed: longer than any jump of the clock. Who subscribed
+only just is mailed nothing that was found at an earlier time of day."""
 AWS = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
     "AWS_DEFAULT_REGION": "us-east-1",
 }
-NO_SMTP_WAIT = "?timeout=3"
+SMTP_WAIT = "?timeout=10"
+"""Longer than the busiest machine takes to answer."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """When the worker or its database failed, and the Message-IDs committed as sent by then."""
+    """The time when the worker or its database failed, and the Message-IDs of mails."""
 
     at: float
     until: float
     sent: frozenset[str]
+    """The mails that were committed as sent by then."""
+    held: frozenset[str]
+    """The mails that a worker held. It may send such a mail after the failure, and only then see
+    that its session with the database is gone."""
 
 
 @dataclass
@@ -62,9 +70,9 @@ class House:
     """The service's own small disk; None: it has none."""
     clock: Clock | None = None
     agents: list[NumberedAgent] = field(default_factory=list)
-    """Those that upload now."""
+    """The agents that upload now."""
     lost_by_power: list[str] = field(default_factory=list)
-    """What agents had been told and no disk had afterwards."""
+    """The facts that agents had been told and no disk had afterwards."""
     cluster: Cluster | None = None
     database_link: Link | None = None
     s3: S3 | None = None
@@ -77,7 +85,7 @@ class House:
         return self.service.data_dir
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of the service's database, read beside the service."""
+        """Return rows of the service's database, read beside the service."""
         if self.cluster is not None:
             with psycopg.connect(self.cluster.url()) as connection:
                 return connection.execute(sql).fetchall()
@@ -86,12 +94,18 @@ class House:
             return connection.execute(sql).fetchall()
 
     def sent_mails(self) -> frozenset[str]:
-        """The Message-IDs that are committed as sent."""
+        """Return the Message-IDs that are committed as sent."""
         rows = self.query("SELECT message_id FROM notify_mail WHERE state = 'sent'")
         return frozenset(message_id for (message_id,) in rows)
 
+    def held_mails(self) -> frozenset[str]:
+        """Return the Message-IDs of mails that a worker holds."""
+        waiting = "SELECT message_id FROM notify_mail WHERE state = 'waiting'"
+        rows = self.query(f"{waiting} AND lease IS NOT NULL")
+        return frozenset(message_id for (message_id,) in rows)
+
     def get(self, path: str, **query: object) -> dict[str, Any]:
-        """A JSON document of the read API."""
+        """Return a JSON document of the read API."""
         answer = requests.get(
             self.service.url + path,
             params={name: str(value) for name, value in query.items()},
@@ -127,7 +141,9 @@ class House:
                 os.kill(process.pid, number)
 
     def start(self) -> None:
-        """Also after its supervisor was killed. On a busy machine it may take several tries."""
+        """Start the service, also after its supervisor was killed. On a busy machine it may take
+        several tries.
+        """
         for _ in range(STARTS):
             try:
                 self.service.start(**self.variables)
@@ -188,8 +204,9 @@ class S3:
 def house(
     database: str = "sqlite", objects: str = "folder", more: Mapping[str, str] | None = None
 ) -> Iterator[House]:
-    """Started, with tables and a person, on databases `sqlite` or `postgres`, objects in a
-    `folder` or `s3`, and `more` variables."""
+    """Start a house with tables and a person, on databases `sqlite` or `postgres`, objects in a
+    `folder` or `s3`, and `more` variables.
+    """
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="trimtab-faults-"))
         folder.chmod(0o755)
@@ -201,7 +218,7 @@ def house(
         clock = own_clock(folder / "clock")
         made = House(service, Front(service.port), mailbox, disk=disk, clock=clock)
         stack.callback(made.front.close)
-        made.variables = {"EMAIL_URL": f"smtp://127.0.0.1:{mail_port}{NO_SMTP_WAIT}"}
+        made.variables = {"EMAIL_URL": f"smtp://127.0.0.1:{mail_port}{SMTP_WAIT}"}
         made.variables |= (clock.variables if clock else {}) | dict(more or {})
         if database == "postgres":
             _add_cluster(made, folder / "postgres", stack)
@@ -213,8 +230,9 @@ def house(
         if disk is not None and service.has_tables:
             prepare(service.data_dir)
             disk.flush()
-        made.start()
-        made._sign_in()
+        with clock.moved(-SUBSCRIBED_SECONDS) if clock else contextlib.nullcontext():
+            made.start()
+            made._sign_in()
         made.recover()
         yield made
 

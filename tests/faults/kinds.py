@@ -30,7 +30,7 @@ CLOCK_JUMPS_SECONDS = (-3600.0, -600.0, -30.0, 30.0, 600.0, 3600.0)
 
 
 def kinds(house: House) -> dict[str, Break]:
-    """Name -> what breaks; those that this machine and this service can have."""
+    """Return name -> what breaks; those that this machine and this service can have."""
     found: dict[str, Break] = {}
     for part in PARTS:
         found[f"kill {part}"] = partial(_killed, part)
@@ -60,25 +60,30 @@ def kinds(house: House) -> dict[str, Break]:
 
 
 def missing(house: House) -> list[str]:
-    """The faults that need more than this machine allows."""
+    """Return the faults that need more than this machine allows."""
     without_disk = [] if house.disk is not None else [FULL, READ_ONLY, POWER]
     return without_disk + ([] if house.clock is not None else [CLOCK])
 
 
 @contextlib.contextmanager
 def _mail_may_repeat(house: House) -> Iterator[None]:
-    """For faults that can fall between the mail server's answer and our commit."""
-    began, sent = time.monotonic(), _sent(house)
+    """Allow repeated mails, for faults that can fall between the mail server's answer and our
+    commit.
+    """
+    began, sent, held = time.monotonic(), _known(house.sent_mails), _known(house.held_mails)
     try:
         yield
     finally:
-        house.failures.append(Failure(began, time.monotonic(), sent))
+        held |= _known(house.held_mails)
+        house.failures.append(Failure(began, time.monotonic(), sent, held))
 
 
-def _sent(house: House) -> frozenset[str]:
-    """Unknown counts as not committed, for example because the database is down as well."""
+def _known(mails: Callable[[], frozenset[str]]) -> frozenset[str]:
+    """Return the mails, or none if nobody can tell, for example because the database is down as
+    well.
+    """
     with contextlib.suppress(Exception):
-        return house.sent_mails()
+        return mails()
     return frozenset()
 
 
@@ -133,7 +138,7 @@ def _all_killed(house: House, chance: random.Random) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _power_lost(house: House, chance: random.Random) -> Iterator[None]:
-    """Everything stops at once, and only what was flushed is there afterwards."""
+    """Stop everything at once; only what was flushed is there afterwards."""
     assert house.disk is not None
     with _mail_may_repeat(house):
         house.disk.lose_power()
@@ -146,7 +151,7 @@ def _power_lost(house: House, chance: random.Random) -> Iterator[None]:
 
 
 def _until_powered_up(house: House) -> None:
-    """Processes that were killed may keep files open for a moment."""
+    """Power the disk up, if need be by several tries: killed processes may keep files open."""
     assert house.disk is not None
     for _ in range(TRIES):
         with contextlib.suppress(subprocess.CalledProcessError):
@@ -173,7 +178,9 @@ def _redis_full(house: House, chance: random.Random) -> Iterator[None]:
 
 
 def _set_redis_memory(house: House, size: str) -> None:
-    """Whatever other faults do to Redis at the same time; a new Redis has its own setting."""
+    """Set Redis' memory, whatever other faults do to Redis at the same time; a new Redis has its
+    own setting.
+    """
     client = redis.Redis(unix_socket_path=str(socket_path(house.data_dir)), socket_timeout=1)
     with contextlib.closing(client), contextlib.suppress(redis.RedisError):
         client.config_set("maxmemory", size)
@@ -213,7 +220,7 @@ def _objects_read_only(house: House, chance: random.Random) -> Iterator[None]:
 
 
 def _remount_read_only(folder: str) -> None:
-    """Refused while a file is open for writing."""
+    """Mount a folder read-only. The kernel refuses that while a file is open for writing."""
     command = ["mount", "-o", "remount,bind,ro", folder]
     for _ in range(TRIES):
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:

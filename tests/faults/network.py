@@ -19,7 +19,7 @@ PAGES: dict[str, tuple[int, str]] = {
     "a proxy answers 502 in HTML": (502, "<html><h1>502 Bad Gateway</h1></html>"),
     "a proxy answers 200 with a sign-in page": (200, "<html><h1>Sign in</h1></html>"),
 }
-"""What a proxy says when it speaks for itself."""
+"""The pages with which a proxy speaks for itself."""
 TRUNCATED, LOST = "answers are cut in half", "answers are lost after the commit"
 
 
@@ -29,14 +29,14 @@ class Link:
 
     whole: threading.Event = field(default_factory=threading.Event)
     breaks: int = 0
-    """How often connections that were held in a partition were reset at its end."""
+    """The number of times that connections that were held in a partition were reset at its end."""
 
     def __post_init__(self) -> None:
         self.whole.set()
 
     @contextmanager
     def partitioned(self, resets: bool) -> Iterator[None]:
-        """Packets are lost; afterwards TCP sends them again, or the connections are gone."""
+        """Lose all packets; afterwards TCP sends them again, or the connections are gone."""
         self.whole.clear()
         try:
             yield
@@ -141,7 +141,7 @@ class Front:
         return Handler
 
     def _answer(self, client: BaseHTTPRequestHandler, body: bytes) -> bool:
-        """False: the connection ends without a whole answer."""
+        """Answer a request; return False if the connection ends without a whole answer."""
         lie = self.lie
         if lie in PAGES:
             status, page = PAGES[lie]

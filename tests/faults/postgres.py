@@ -13,7 +13,7 @@ NAME = USER = "trimtab"
 
 
 def programs() -> Path | None:
-    """The folder of initdb and pg_ctl: on the PATH, or where Debian keeps them."""
+    """Return the folder of initdb and pg_ctl: on the PATH, or where Debian keeps them."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)

@@ -17,7 +17,7 @@ from tests.faults.house import House
 from tests.faults.kinds import Break
 
 UPLOAD_SECONDS = 4.0
-"""Over so long the uploads of a schedule are spread, if nothing fails."""
+"""The time over which the uploads of a schedule are spread, if nothing fails."""
 DISORDERS = (
     *("uploads out of order", "uploads repeated", "uploads together", "late uploads"),
     "clock steps",
@@ -39,12 +39,12 @@ class Fault:
 
 @dataclass
 class Plan:
-    """What one agent sends, in order; a number is a segment."""
+    """The uploads of one agent, in order; a number is a segment."""
 
     agent: NumberedAgent
     sends: list[Sent]
     steps_seconds: float = 0.0
-    """So far its clock is set forward or back in the middle."""
+    """The seconds by which its clock is set forward or back in the middle."""
     late: list[int] = field(default_factory=list)
     """Segments that come when the others have been analysed."""
 
@@ -75,7 +75,7 @@ class Schedule:
 
 
 def drawn(seed: int, house: House, kinds: Iterable[str], told: Told) -> Schedule:
-    """The schedule of this seed. The kinds take turns, so that each comes equally often."""
+    """Return the schedule of this seed. The kinds take turns, so that each comes equally often."""
     chance, names = random.Random(seed), sorted(kinds)
     first = names[seed % len(names)]
     others = [] if first in ALONE else chance.sample(names, min(chance.randint(0, 2), len(names)))
@@ -93,7 +93,7 @@ def drawn(seed: int, house: House, kinds: Iterable[str], told: Told) -> Schedule
 def _plans(
     seed: int, run: int, house: House, chance: random.Random, disorders: list[str], told: Told
 ) -> list[Plan]:
-    """One or two nodes of one run, of a job of its own."""
+    """Return one or two nodes of one run, of a job of its own."""
     # Unlike all else not from the seed: a schedule that is repeated makes new runs.
     run_id = uuid4()
     nodes = range(chance.choice([1, 1, 2]))
@@ -140,8 +140,9 @@ def _plan(
 
 
 def start_seconds() -> int:
-    """About an hour ago, and not near an hour's end: no run sees midnight, however far its clock
-    is off, so its cost is of one day."""
+    """Return a time about an hour ago, and not near an hour's end: no run sees midnight, however
+    far its clock is off, so its cost is of one day.
+    """
     start = int(time.time()) - 3600
     return start - 1200 if (start + 600) % 3600 < 1200 else start
 

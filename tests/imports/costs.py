@@ -1,4 +1,4 @@
-"""What a piece of work takes of this process."""
+"""Measures what a piece of work takes of this process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SELF = Path("/proc/self")
 class Cost:
     cpu_seconds: float
     peak_bytes: int
-    """Of memory, above what the process had before."""
+    """The bytes of memory above what the process had before."""
 
 
 def cost_of(work: Callable[[], object]) -> Cost:

@@ -21,7 +21,7 @@ DESCRIBED: dict[str, Any] = {
 
 
 def sagemaker(folder: Path, seconds: int = 180, gpu_pct: float = 60.0, nodes: int = 1) -> Path:
-    """A job of one GPU and two cores, sampled twice a second, with a step each second."""
+    """Write a job of one GPU and two cores, sampled twice a second, with a step each second."""
     output = folder / TRAINING_JOB / "profiler-output"
     for node in range(1, nodes + 1):
         for minute in range(0, seconds, 60):

@@ -27,10 +27,10 @@ class HeldS3:
         self.got: list[str] = []
         """The keys of objects that were asked for."""
         self.open_for: int | None = None
-        """After so many objects the others wait for `release`; None: none waits."""
+        """The number of objects after which the others wait for `release`; None if none waits."""
         self.denies = False
         self.interrupted_after: int | None = None
-        """After so many objects this process gets the signal SIGUSR1, once."""
+        """The number of objects after which this process gets the signal SIGUSR1, once."""
         self._gate, self._lock = threading.Event(), threading.Lock()
         self._app = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
@@ -56,7 +56,7 @@ class HeldS3:
         )
 
     def put(self, folder: Path, prefix: str) -> int:
-        """All files of a folder as objects below the prefix. Returns how many."""
+        """Put all files of a folder as objects below the prefix. Returns how many."""
         client = self.client()
         paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         for path in paths:

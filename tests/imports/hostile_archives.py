@@ -22,7 +22,9 @@ SIZES = (1, MIB, 1536 * MIB, 2**33, 8 * EIB - 1)
 def header(
     name: bytes, size: int = 0, kind: bytes = b"0", link: bytes = b"", rest: bytes = b""
 ) -> bytes:
-    """One block. `rest`: from the 345th byte on, where GNU's formats keep maps of sparse files."""
+    """Return one block. `rest`: from the 345th byte on, where GNU's formats keep maps of sparse
+    files.
+    """
     number = b"%011o\0" % size if 0 <= size < 8**11 else (size % 2**95 | 2**95).to_bytes(12, "big")
     if size < 0:
         number = (256**12 + size).to_bytes(12, "big")
@@ -44,7 +46,7 @@ def member(name: bytes, content: bytes = b"", kind: bytes = b"0", link: bytes = 
 
 
 def records(*said: tuple[bytes, bytes]) -> bytes:
-    """Of a PAX header."""
+    """Return the records of a PAX header."""
     made = b""
     for key, value in said:
         length = len(key) + len(value) + 3
@@ -62,7 +64,9 @@ def packed(*parts: bytes) -> bytes:
 
 
 def old_sparse(size: int, maps: int = 0) -> bytes:
-    """GNU's: a hole of nearly the whole size, and so many blocks with more of the map."""
+    """Return GNU's old form: a hole of nearly the whole size, and so many blocks with more of the
+    map.
+    """
     pairs = b"%011o\0%011o\0" % (0, 0) + bytes(72)
     number = b"\x80" + size.to_bytes(11, "big")
     rest = bytes(41) + pairs + (b"\1" if maps else b"\0") + number
@@ -193,7 +197,7 @@ def streams() -> Named:
 
 
 def _self_similar(body: bytes) -> bytes:
-    """A packed archive that has a packed archive that has ..."""
+    """Return a packed archive that has a packed archive that has ..."""
     for _ in range(30):
         body = packed(member(b"a.tar.gz", body))
     return body
@@ -208,7 +212,7 @@ def _zips() -> Named:
 
 
 def damaged(count: int) -> Named:
-    """An honest archive with some bytes of its own, or of its packing, changed."""
+    """Return an honest archive with some bytes of its own, or of its packing, changed."""
     honest = io.BytesIO()
     with tarfile.open(fileobj=honest, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for number in range(8):
@@ -234,6 +238,6 @@ def every(damages: int = 60) -> Iterator[tuple[str, bytes]]:
 
 
 def on_disk(paths: Iterable[Path]) -> tuple[int, int]:
-    """Bytes of blocks, and inodes."""
+    """Return the bytes of blocks, and the number of inodes."""
     found = [path.lstat() for path in paths]
     return sum(each.st_blocks * 512 for each in found), len(found)

@@ -44,7 +44,7 @@ def honest() -> bytes:
 
 
 def changed(path: Path, *statements: str) -> bytes:
-    """An export after these statements, its schema writable."""
+    """Return an export after these statements, its schema writable."""
     path.write_bytes(honest())
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous = OFF")
@@ -57,7 +57,7 @@ def changed(path: Path, *statements: str) -> bytes:
 
 
 def instead(table: str, sql: str, listed: str = "table") -> tuple[str, ...]:
-    """A table's place in the schema, taken by something else."""
+    """Return a table's place in the schema, taken by something else."""
     return (
         "CREATE TABLE Many (id INTEGER PRIMARY KEY)",
         f"INSERT INTO Many VALUES {', '.join(f'({n})' for n in range(300))}",
@@ -172,7 +172,7 @@ def cells(path: Path) -> Named:
 
 
 def trees(path: Path) -> Named:
-    """B-trees whose pages are used more than once: endless rows from some pages."""
+    """Yield B-trees whose pages are used more than once: endless rows from some pages."""
     for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "NVTX_EVENTS", "StringIds", "GPU_METRICS", "sqlite_master",
                   "TARGET_INFO_SYSTEM_ENV", "TARGET_INFO_SESSION_START_TIME"):  # fmt: skip
         body = bytearray(changed(path))
@@ -197,7 +197,7 @@ def _root_of(path: Path, table: str) -> int:
 
 
 def _endless(body: bytearray, root: int) -> bytes:
-    """The page of the root below 15 more, each of which names the next one 300 times."""
+    """Return the page of the root below 15 more, each of which names the next one 300 times."""
     leaf, pages = body[(root - 1) * PAGE : root * PAGE], len(body) // PAGE
     start = 100 if root == 1 else 0
     chain = [root, *range(pages + 1, pages + 15)]
@@ -227,7 +227,7 @@ def _endless(body: bytearray, root: int) -> bytes:
 
 
 def _overflowing(body: bytearray, root: int) -> bytearray:
-    """The pages of a long cell's end, replaced by one that follows itself."""
+    """Return the pages of a long cell's end, replaced by one that follows itself."""
     leaf = body[(root - 1) * PAGE : root * PAGE]
     count = struct.unpack_from(">H", leaf, 3)[0]
     last = min(struct.unpack_from(f">{count}H", leaf, 8))

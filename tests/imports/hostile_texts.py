@@ -11,7 +11,7 @@ from tests.imports.messages import field, varint
 from tests.imports.test_csv import START
 
 Named = Iterator[tuple[str, str, bytes]]
-"""What it is, the file's name, and its content."""
+"""The kind of damage, the file's name, and its content."""
 MANY = 200_000
 HEADS = {
     "torch": ("a.pt.trace.json", b'{"schemaVersion": 1, "traceEvents": [', b"]}"),

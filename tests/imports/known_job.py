@@ -59,7 +59,7 @@ class KnownJob:
         return self.series[node]["cpu", f"cpu{number}", dimension]
 
     def host(self, node: str, dimension: str = "CPUUtilization") -> Numbers:
-        """The mean of the cores."""
+        """Return the mean of the cores."""
         cores = [self.core(node, number, dimension) for number in range(CORES)]
         return np.asarray(np.mean(cores, axis=0))
 
@@ -117,7 +117,9 @@ def _write_minute(
     minute: int,
     random: np.random.Generator,
 ) -> None:
-    """Each collector has a clock reading of its own within a millisecond, and any order."""
+    """Write a minute, in which each collector has a clock reading of its own within a millisecond,
+    and any order.
+    """
     at = START + 60 * minute
     hour = f"20260101{minute // 60:02}"
     path = output / "system" / "incremental" / hour / f"{at}.{node}.json"
@@ -140,7 +142,9 @@ def _write_minute(
 
 
 def _steps(mean_seconds: float, random: np.random.Generator) -> dict[str, tuple[Numbers, Numbers]]:
-    """Training steps with 20 ms between them; in the last 40 s of every ten minutes evaluation."""
+    """Return training steps with 20 ms between them; in the last 40 s of every ten minutes,
+    evaluation.
+    """
     found = {}
     for phase, first, last, mean in (("TRAIN", 0, 560, mean_seconds), ("EVAL", 560, 600, 0.2)):
         starts, durations = [], []
@@ -157,7 +161,7 @@ def _steps(mean_seconds: float, random: np.random.Generator) -> dict[str, tuple[
 
 
 def _write_timelines(output: Path, process: str, steps: dict[str, tuple[Numbers, Numbers]]) -> None:
-    """A file a minute, named after the end of its last event."""
+    """Write a file a minute, named after the end of its last event."""
     events = sorted(
         (start, length, phase)
         for phase, (starts, lengths) in steps.items()

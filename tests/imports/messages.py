@@ -24,7 +24,7 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, value: int | float | str | bytes) -> bytes:
-    """An integer as varint, a float as double, a text or message with its length."""
+    """Return an integer as varint, a float as double, a text or message with its length."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     if isinstance(value, float):
@@ -34,7 +34,7 @@ def field(number: int, value: int | float | str | bytes) -> bytes:
 
 
 def _crc32c(body: bytes) -> int:
-    """Bit by bit, as RFC 3720 describes it."""
+    """Compute the sum bit by bit, as RFC 3720 describes it."""
     crc = 2**32 - 1
     for byte in body:
         crc ^= byte
@@ -54,7 +54,7 @@ def tf_record(body: bytes) -> bytes:
 
 
 def scalar(tag: str, value: float, step: int, at: float, is_tensor: bool = False) -> bytes:
-    """An event with a scalar, `at` seconds after the start."""
+    """Return an event with a scalar, `at` seconds after the start."""
     simple = varint(2 << 3 | 5) + struct.pack("<f", value)
     tensor = field(8, field(1, 1) + field(2, b"") + field(4, struct.pack("<f", value)))
     marked = tensor + field(9, field(1, field(1, "scalars")))
@@ -63,7 +63,9 @@ def scalar(tag: str, value: float, step: int, at: float, is_tensor: bool = False
 
 
 def session(parameters: dict[str, Any], status: int = 0) -> bytes:
-    """An event of the hyperparameters' plugin: begin of a session, or with a status its end."""
+    """Return an event of the hyperparameters' plugin: the start of a session, or with a status its
+    end.
+    """
     entries = b"".join(
         field(1, field(1, name) + field(2, _plain(value))) for name, value in parameters.items()
     )
@@ -81,7 +83,7 @@ def event_file(folder: Path, *events: bytes, host: str = "node-1.7.0.v2") -> Pat
 
 
 def wandb_item(key: str, value: Any) -> bytes:
-    """Of a history or of statistics."""
+    """Return an item of a history or of statistics."""
     return field(1, key) + field(16, json.dumps(value))
 
 
@@ -105,7 +107,7 @@ def wandb_run(config: dict[str, Any], **texts: str) -> bytes:
 
 
 def wandb_file(folder: Path, records: Iterable[bytes], name: str = "run-abc.wandb") -> Path:
-    """LevelDB's log format: records in fragments that fill blocks."""
+    """Write LevelDB's log format: records in fragments that fill blocks."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_bytes(wandb_bytes(records))

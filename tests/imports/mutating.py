@@ -6,7 +6,9 @@ import random
 
 
 def mutations(body: bytes, chance: random.Random) -> bytes:
-    """The body with some bytes changed, cut, repeated or replaced by what parsers dislike."""
+    """Return the body with some bytes changed, cut, repeated or replaced by what parsers
+    dislike.
+    """
     nasty = [b"{", b"[" * 5000, b"1e999", b"-1", b"null", b"\x00", b"\xff\xfe", b'"', b"9" * 400]
     changed = bytearray(body)
     for _ in range(chance.randint(1, 6)):

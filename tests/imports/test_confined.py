@@ -110,7 +110,7 @@ def test_a_file_can_not_grow_beyond_the_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("half", ["process", "reading"])
 def test_a_disk_that_is_nearly_full_is_a_reason_to_wait(tmp_path: Path, half: str) -> None:
-    """While the upload is fetched, and while it is unpacked."""
+    """The disk fills while the upload is fetched, and while it is unpacked."""
     before = f"{half}.BOUNDS = type({half}.BOUNDS)(free_bytes=2**60)"
     ending = convert(tmp_path, "pass", before=before)
     assert ending.how == "away"

@@ -1,4 +1,4 @@
-"""What `dcgmi dmon` prints: heads that repeat, lines without times, slices, and damage."""
+"""The output of `dcgmi dmon`: heads that repeat, lines without times, slices, and damage."""
 
 from __future__ import annotations
 

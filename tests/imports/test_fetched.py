@@ -31,7 +31,7 @@ BEGIN = 1_767_225_600
 
 @pytest.fixture
 def workspace(live_server, settings, monkeypatch, tmp_path) -> Workspace:
-    """With the agent's settings in the environment."""
+    """Return a workspace, with the agent's settings in the environment."""
     settings.OBJECTS_URL = str(tmp_path / "objects")
     workspace = Workspace.objects.create(name="Ours")
     monkeypatch.setenv("TRIMTAB_URL", live_server.url)
@@ -50,7 +50,7 @@ def prometheus() -> Iterator[Prometheus]:
 
 
 def work() -> Run:
-    """What a worker does with the newest import."""
+    """Do what a worker does with the newest import."""
     row = Import.objects.latest("pk")
     tasks.convert(row.artefact_id)
     row.refresh_from_db()

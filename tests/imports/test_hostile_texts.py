@@ -11,6 +11,7 @@ import pytest
 from advisor.importers.recording import NotImportableError
 from advisor.importers.stated import Stated
 from advisor.offline.importing import import_path
+from tests.cpu_time import is_within
 from tests.imports import hostile_texts as hostile
 from tests.imports import test_csv
 from tests.imports.costs import cost_of
@@ -34,7 +35,7 @@ def test_200_hostile_files_take_little(family, tmp_path):
         path.write_bytes(body)
         cost = cost_of(read)
         shutil.rmtree(tmp_path / "read")
-        assert cost.cpu_seconds < 2, what
+        assert is_within(cost.cpu_seconds, 2), what
         assert cost.peak_bytes < 200e6, what
     assert ended["refused"] > 5, ended
 
@@ -45,7 +46,7 @@ def test_there_are_200_of_them():
 
 @pytest.mark.parametrize("damage", ["cut off", "changed"])
 def test_a_damaged_packed_table_keeps_what_came_before(damage, tmp_path):
-    """It ended the import with an error of the program."""
+    """The import once ended with an error of the program."""
     rows = "".join(f"{test_csv.START + n},{n * 7919 % 101}\n" for n in range(200_000))
     packed = gzip.compress(f"time,gpu0.busy_pct\n{rows}".encode())
     middle = len(packed) * 3 // 4

@@ -123,7 +123,7 @@ def test_two_imports_of_one_workspace_come_one_after_the_other(held, bucket):
 
 
 def test_imports_leave_the_last_worker_free(held, bucket):
-    """However long they take, and however many wait."""
+    """Imports may take as long as they like, and as many may wait."""
     rows = [held(f"Workspace {number}") for number in range(fairness.MOST_OF_ONE + 1)]
     for row in rows[:-1]:
         assert claims.claim(queue.KIND, row.artefact_id) is not None
@@ -146,6 +146,17 @@ def test_a_lease_that_another_worker_took_ends_the_conversion(held, bucket, monk
     row.refresh_from_db()
     assert row.wanted > row.done
     assert not scratch._is_worked_in(folder_of(row))
+
+
+def test_a_conversion_that_takes_too_long_is_ended_and_charged(held, bucket, monkeypatch):
+    """The conversion's own process ends it earlier, unless that hangs, too."""
+    row = held("First")
+    monkeypatch.setattr(hosting, "KILLED_AFTER", 3 - queue.MOST_SECONDS)
+    assert tasks.convert(row.artefact_id)
+    row.refresh_from_db()
+    assert row.given_up_at is not None
+    assert "takes longer than" in row.error
+    assert ImportUse.objects.get().cpu_seconds > 0.05, "its interpreter alone takes more"
 
 
 def test_a_folder_in_which_a_process_still_works_is_neither_swept_nor_used(held, bucket):
@@ -173,7 +184,7 @@ def test_a_folder_in_which_a_process_still_works_is_neither_swept_nor_used(held,
 
 
 def test_the_time_limit_of_a_host_ends_with_it(held, bucket):
-    """What the process does afterwards has limits of its own."""
+    """The process's work afterwards has limits of its own."""
     row = held("First")
     bucket.release()
     before = signal.setitimer(signal.ITIMER_REAL, 1000)

@@ -77,13 +77,15 @@ def stranger(db) -> FakeAgent:
 
 
 def begin(agent: FakeAgent, body: bytes = b"") -> Any:
-    """The answer to an archive of an earlier agent. By default it is a new one of a new run."""
+    """Return the answer to an archive of an earlier agent. By default it is a new one of a new
+    run.
+    """
     run = FakeAgent(agent.client, agent.token, job=agent.job)
     return run.put_artefact(body or uuid4().bytes, kind="import", name="notes.tar.gz")
 
 
 def use_up(agent: FakeAgent, name: str) -> None:
-    """One attempt that takes all of a quota, or as many as there may be."""
+    """Use up all of a quota by one attempt, or by as many as there may be."""
     assert begin(agent).status_code == 200
     row = Import.objects.latest("pk")
     tasks.convert(row.artefact_id)
@@ -96,7 +98,7 @@ def use_up(agent: FakeAgent, name: str) -> None:
 
 
 def is_refused(answer: Any, name: str) -> int:
-    """Whether the quota refused it. Returns the seconds to wait."""
+    """Check that the quota refused it, and return the seconds to wait."""
     assert answer.status_code == 429, answer.content
     problem = answer.json()
     assert problem["type"].endswith("/problems/#import-quota")
@@ -159,7 +161,7 @@ def test_it_refuses_an_import_from_s3_by_api_and_page(agent, client, settings, n
 
 
 def test_it_counts_what_is_queued_as_imports(agent):
-    """Or thousands could be queued before the first attempt ends."""
+    """Thousands could be queued otherwise, before the first attempt ends."""
     assert [begin(agent).status_code for _ in range(5)] == [200] * 3 + [429] * 2
 
 
@@ -170,12 +172,12 @@ def test_it_counts_every_attempt(agent):
     used = []
     for _ in range(2):
         tasks.convert(row.artefact_id)
-        used.append(allowance.remaining(Workspace.objects.get()).cpu_seconds)
+        used.append(ImportUse.objects.get().cpu_seconds)
         claims.try_again(queue.KIND, Import.objects.all())
-    assert 60 > used[0] > used[1]
-    assert not allowance.remaining(Workspace.objects.get()).is_used_up
+    assert 0 < used[0] < used[1]
+    assert allowance.pause(Workspace.objects.get()) is None
     tasks.convert(row.artefact_id)
-    assert allowance.remaining(Workspace.objects.get()).is_used_up
+    assert allowance.pause(Workspace.objects.get()) is not None
 
 
 def test_it_begins_no_conversion_while_a_quota_is_used_up(agent, clock):
@@ -219,7 +221,7 @@ def test_it_refuses_a_failed_upload_that_is_sent_again(agent, clock):
 
 
 def test_it_keeps_a_profile_that_waits_for_the_quota(agent, clock, client):
-    """Its agent uploads it unasked: it must neither be refused for hours nor be lost."""
+    """The agent uploads it unasked: it must neither be refused for hours nor be lost."""
     use_up(agent, "import_cpu_seconds")
     assert agent.put_artefact(b"{}", name="rank0-step5.trace.json").status_code == 200
     row = Import.objects.latest("pk")

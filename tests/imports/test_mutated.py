@@ -1,4 +1,4 @@
-"""Damaged and hostile files of every format: an importer refuses them, or takes what is left."""
+"""An importer refuses damaged and hostile files of every format, or takes what is left."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ FORMATS = (
     *("dcgmi", "nsys", "tensorboard", "wandb", "xspace", "mlflow"),
 )
 MANY = 8_000
-"""Of each format: over 100,000 together."""
+"""The number of files of each format: over 100,000 together."""
 
 
 def recording(form: str, folder: Path) -> Stated:
-    """Written into the folder; what is said about it."""
+    """Write a recording into the folder, and return what is said about it."""
     folder.mkdir()
     if form == "sagemaker":
         sagemaker(folder / "whole", seconds=20)

@@ -1,4 +1,4 @@
-"""What nvidia-smi prints: a query as CSV with units and without, dmon, and damaged lines."""
+"""The output of nvidia-smi: a query as CSV with units and without, dmon, and damaged lines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from advisor.importers.source import Source
 from advisor.importers.stated import Stated
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
+from tests.imports.reported import reported
 
 QUERY = """timestamp, index, name, utilization.gpu [%], memory.used [MiB], power.draw [W], pstate
 2026/01/01 00:00:00.101, 0, NVIDIA A10G, 90 %, 1024 MiB, 150.25 W, P0
@@ -92,7 +93,6 @@ def test_dmon_is_read_past_its_repeated_heads(tmp_path):
     ("text", "why"),
     [
         (QUERY.replace("timestamp", "when"), "add `timestamp` to --query-gpu"),
-        (QUERY.replace("index", "count"), "add `index` to --query-gpu"),
         (DMON.replace("#Date       Time       ", "#").replace("#YYYY", "# "), "dmon -o DT"),
         (QUERY.splitlines()[0], "no line with a time"),
     ],
@@ -119,6 +119,114 @@ def test_the_run_has_as_many_gpus_as_the_file_names(tmp_path):
     assert imported.format == "nvidia-smi"
     assert len(node.declaration.node.gpus) == 2
     assert any("UTC" in note for note in imported.tally.notes)
+
+
+UNNAMED = [line.replace(", 0, NVIDIA", ", NVIDIA").replace(", 1, NVIDIA", ", NVIDIA")
+           for line in QUERY.replace("index, ", "").splitlines()]  # fmt: skip
+
+
+def test_gpus_without_names_are_told_by_their_order(tmp_path):
+    tally = Tally()
+    (part,) = read(written(tmp_path, "\n".join(UNNAMED)), tally)
+    (named,) = read(written(tmp_path, QUERY))
+    assert values(part) == values(named)
+    assert any("the 2 lines of each time count as GPUs in their order" in n for n in tally.notes)
+
+
+def test_a_row_for_each_time_is_gpu_0(tmp_path):
+    tally = Tally()
+    (part,) = read(written(tmp_path, "\n".join(UNNAMED[:2] + UNNAMED[3:4])), tally)
+    assert values(part)["gpu0.busy_pct"] == [90, 80]
+    assert not any(name.startswith("gpu1.") for name in part.columns)
+    assert any("each line is GPU 0" in note for note in tally.notes)
+
+
+def test_rows_that_come_irregularly_are_one_gpus(tmp_path):
+    """A script that sleeps for other times between them has no second GPU."""
+    at = [0, 1, 2, 12, 13, 23, 24, 25, 26, 36, 46, 47]
+    rows = [f"2026/01/01 00:00:{second:02}.000, 50 %" for second in at]
+    (part,) = read(written(tmp_path, "\n".join(["timestamp, utilization.gpu [%]", *rows])))
+    assert values(part) == {"gpu0.busy_pct": [50] * len(at)}
+
+
+@pytest.mark.parametrize("said", ["[N/A]", "[Not Supported]", "ERR!", "[GPU is lost]", "N/A"])
+def test_a_gpu_that_a_row_names_is_there_with_its_use_unknown(said, tmp_path):
+    rows = [f"2026/01/01 00:00:{second:02}.000, {gpu}, NVIDIA A100, {said}, {said}, 40960 MiB"
+            for second in range(30) for gpu in (0, 1)]  # fmt: skip
+    head = "timestamp, index, name, utilization.gpu [%], power.draw [W], memory.used [MiB]"
+    path = written(tmp_path, "\n".join([head, *rows]))
+    imported = import_path(path, Stated()).imported
+    (node,) = imported.nodes
+    assert [gpu.model for gpu in node.declaration.node.gpus] == ["NVIDIA A100"] * 2
+    assert node.stored.series == {"gpu0.memory_used_bytes", "gpu1.memory_used_bytes"}
+
+
+def test_a_lost_gpu_is_counted_and_named(tmp_path):
+    lost = ", ".join(["[GPU is lost]"] * 2)
+    text = "timestamp, index, name, utilization.gpu [%], memory.total [MiB]\n"
+    for second in range(5):
+        text += f"2026/01/01 00:00:0{second}.000, 0, NVIDIA A100, 5 %, 40960 MiB\n"
+        text += f"2026/01/01 00:00:0{second}.020, 1, NVIDIA A100, {lost}\n"
+    (node,) = import_path(written(tmp_path, text), Stated()).imported.nodes
+    assert [(gpu.model, gpu.memory_bytes) for gpu in node.declaration.node.gpus] == [
+        ("NVIDIA A100", 40960 * 2**20),
+        ("NVIDIA A100", 0),
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("text", [QUERY, DMON])
+def test_it_is_read_however_it_was_saved(text, encoding, tmp_path):
+    name = "gpus.csv" if text == QUERY else "gpus.txt"
+    (plain,) = read(written(tmp_path, text, name))
+    (tmp_path / name).write_bytes(text.encode(encoding))
+    (saved,) = read(tmp_path / name)
+    assert values(saved) == values(plain)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2026-01-13 00:00:{:02}.500",
+        "2026-01-13T00:00:{:02}.500",
+        "13.01.2026 00:00:{:02}.500",
+        "13/01/2026 00:00:{:02}.500",
+        "01/13/2026 00:00:{:02}.500",
+    ],
+)
+def test_dates_are_read_as_other_programs_write_them(said, tmp_path):
+    rows = [f"{said.format(second)};0;7 %;12,5 W" for second in range(3)]
+    tally = Tally()
+    text = "\n".join(["timestamp;index;utilization.gpu [%];power.draw [W]", *rows])
+    (part,) = read(written(tmp_path, text), tally)
+    assert part.times_ms.tolist() == [1_768_262_400_500 + 1000 * n for n in range(3)]
+    assert values(part)["gpu0.power_watts"] == [12.5] * 3
+    assert not any("month/day" in note for note in tally.notes)
+
+
+def test_a_date_that_may_be_two_is_said_to_be_read_as_one(tmp_path):
+    rows = [f"02/01/2026 00:00:0{second}, 0, 7 %" for second in range(3)]
+    tally = Tally()
+    text = "\n".join(["timestamp, index, utilization.gpu [%]", *rows])
+    (part,) = read(written(tmp_path, text), tally)
+    assert part.times_ms[0] == 1_769_904_000_000
+    assert any("month/day/year" in note for note in tally.notes)
+
+
+def test_another_querys_head_in_between_counts_from_there(tmp_path):
+    later = "timestamp, index, power.draw [W]\n2026/01/01 00:00:02.101, 0, 99.5 W\n"
+    (part,) = read(written(tmp_path, "warning: persistence mode is off\n" + QUERY + later))
+    assert values(part)["gpu0.busy_pct"] == [90, 80, None]
+    assert values(part)["gpu0.power_watts"] == [150.25, 140, 99.5]
+
+
+@pytest.mark.parametrize("name", ["na", "mig", "gpulost", "err", "noindex", "bom", "utf16"])
+def test_reported_recordings_have_their_two_gpus(name, tmp_path):
+    (node,) = import_path(reported(f"{name}.csv"), Stated()).imported.nodes
+    assert [gpu.model for gpu in node.declaration.node.gpus] == ["NVIDIA A100"] * 2
+    expected = {"gpu0.sm_clock_mhz", "gpu0.memory_used_bytes"}
+    assert expected <= node.stored.series
+    assert ("gpu0.busy_pct" in node.stored.series) == (name not in ("na", "mig", "err"))
 
 
 @given(cut=st.integers(0, len(QUERY)), junk=st.text(max_size=40), at=st.integers(0, len(QUERY)))

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def agent(db, settings, tmp_path) -> FakeAgent:
-    """Of a run with some samples."""
+    """Return the agent of a run with some samples."""
     settings.OBJECTS_URL = str(tmp_path / "objects")
     workspace = Workspace.objects.create(name="Ours")
     agent = FakeAgent(Client(), Token.make(workspace, "agent", ["ingest"])[1])

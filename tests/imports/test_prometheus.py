@@ -19,7 +19,7 @@ START = 1_767_225_600
 
 
 def series(name: str, values: list[Any], gpu: str = "0", **labels: str) -> dict[str, Any]:
-    """A value each 15 s; None leaves a gap."""
+    """Return a value each 15 s; None leaves a gap."""
     metric = {"__name__": f"DCGM_FI_{name}", "gpu": gpu, "Hostname": "n1", **labels}
     pairs = [[START + 15 * n, v] for n, v in enumerate(values) if v is not None]
     return {"metric": metric, "values": pairs}

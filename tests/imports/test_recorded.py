@@ -38,7 +38,7 @@ def events_in(path: Path) -> list[dict[str, Any]]:
 
 
 def counted(path: Path) -> Counter[str]:
-    """What a file holds: whole lines of system metrics, or events by what becomes of them."""
+    """Count what a file holds: whole lines of system metrics, or events by what becomes of them."""
     counts: Counter[str] = Counter()
     if ".algo-" in path.name:
         for line in path.read_text().splitlines():

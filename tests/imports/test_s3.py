@@ -1,4 +1,4 @@
-"""What lies in S3 is imported as from a folder: whole, once, and no more than is allowed."""
+"""Files in S3 are imported as from a folder: whole, once, and no more than is allowed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bucket(monkeypatch):
 
 @pytest.fixture
 def job(bucket: HeldS3, tmp_path: Path) -> Path:
-    """A folder whose files are in the bucket, with tensors beside them."""
+    """Return a folder whose files are in the bucket, with tensors beside them."""
     folder = sagemaker(tmp_path / "made")
     bucket.put(folder, PREFIX)
     tensors = f"{PREFIX}/debug-output/events/000000000000/000000000000_worker_0.tfevents"
@@ -180,7 +180,7 @@ def test_a_grant_holds_what_is_below_it(grant, asked, holds):
 
 
 def created(bucket: HeldS3, output: str) -> None:
-    """The training job, as SageMaker knows it."""
+    """Create the training job, as SageMaker knows it."""
     bucket.client("sagemaker").create_training_job(
         TrainingJobName=TRAINING_JOB,
         HyperParameters={"epochs": "7"},

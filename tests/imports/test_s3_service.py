@@ -46,7 +46,7 @@ def granted(settings, bucket: HeldS3, ours: Workspace, tmp_path: Path) -> None:
 
 @pytest.fixture
 def job(bucket: HeldS3, tmp_path: Path) -> str:
-    """The address of a job's folder in S3."""
+    """Return the address of a job's folder in S3."""
     bucket.put(sagemaker(tmp_path / "made"), PREFIX)
     return f"s3://{bucket.bucket}/{PREFIX}"
 
@@ -67,7 +67,7 @@ def read(workspace: Workspace, run: str) -> list[dict[str, Any]]:
 
 
 def work() -> Import:
-    """What a worker does with the only import."""
+    """Do what a worker does with the only import."""
     row = Import.objects.get()
     tasks.convert(row.artefact_id)
     row.refresh_from_db()
@@ -201,7 +201,9 @@ def test_s3_that_is_away_is_tried_again_and_then_goes_on(ours, job, bucket, monk
 
 @pytest.fixture
 def interrupted(bucket: HeldS3) -> Iterator[Callable[[BaseException], None]]:
-    """Raises an exception in the worker, as a signal does, once it asked for three objects."""
+    """Return a function that raises an exception in the worker, as a signal does, once it asked for
+    three objects.
+    """
     before = signal.getsignal(signal.SIGUSR1)
 
     def interrupt(error: BaseException) -> None:

@@ -72,7 +72,7 @@ def test_the_wait_for_data_before_a_step_is_part_of_it(tmp_path):
 
 
 def reports(folder: Path, gpu_max: float) -> Path:
-    """A job of which only the reports of SageMaker's rules were kept."""
+    """Write a job of which only the reports of SageMaker's rules were kept."""
     place = folder / "job" / "rule-output" / "profiler-output" / "profiler-reports"
     place.mkdir(parents=True)
     times = {"job_start": START, "job_end": START + 1800}
@@ -131,6 +131,24 @@ def test_the_command_prints_the_verdicts_and_the_cost(tmp_path, capsys):
     assert (document["job"], document["cost_usd"]) == ("vision", None)
     assert document["imported"]["records"]["steps"] == 170
     assert main(["import", str(tmp_path / "nowhere")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "Name its machine with --instance-type, --provider, --region."),
+        (["--instance-type", "ml.p3.2xlarge"], "Name its machine with --region."),
+        (
+            ["--instance-type", "ml.none", "--region", "us-west-2", "--provider", "aws"],
+            "no on-demand price of ml.none in us-west-2 from aws",
+        ),
+    ],
+)
+def test_the_command_asks_only_for_what_was_not_given(given, said, tmp_path, capsys):
+    assert main(["import", str(sagemaker(tmp_path, 60)), *given]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "No price for" in line]
+    assert said in line
+    assert not [option for option in given if option.startswith("--") and option in line]
 
 
 def test_a_name_that_is_not_unicode_loses_only_its_record(tmp_path):

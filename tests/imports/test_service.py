@@ -48,7 +48,7 @@ def agent(db) -> FakeAgent:
 def upload(
     agent: FakeAgent, folder: Path, tmp_path: Path, part_bytes: int = 2_000, **said: Any
 ) -> None:
-    """As `trimtab import` sends it, in small parts."""
+    """Upload a folder like `trimtab import`, in small parts."""
     packed = tmp_path / f"parts-{uuid4()}"
     packed.mkdir()
     sent = []
@@ -70,7 +70,7 @@ def put(agent: FakeAgent, body: bytes, kind: str, name: str) -> None:
 
 
 def work() -> Import:
-    """What a worker does with the only import."""
+    """Do what a worker does with the only import."""
     row = Import.objects.get()
     tasks.convert(row.artefact_id)
     row.refresh_from_db()
@@ -101,7 +101,7 @@ def test_a_folder_becomes_a_priced_and_judged_run(agent, tmp_path):
 
 
 def test_a_coarse_recording_is_judged_as_without_a_service(agent, tmp_path):
-    """On the grid of its own samples: a minute between two of them isn't 59 s without any."""
+    """The grid is that of its own samples: a minute between two of them isn't 59 s without any."""
     folder = tmp_path / "coarse"
     folder.mkdir()
     chance = random.Random(0)
@@ -152,7 +152,7 @@ def test_what_the_person_says_of_times_places_a_recording_without_any(agent, tmp
 
 
 def test_metrics_and_parameters_of_a_tracker_are_those_of_the_run(agent, tmp_path):
-    """Without a single sample."""
+    """There isn't a single sample."""
     folder = tmp_path / "run-1"
     values = [messages.scalar("val_loss", 1 / (n + 1), n, 60 * n) for n in range(10)]
     messages.event_file(folder, messages.session({"lr": 0.125}), *values)
@@ -199,7 +199,7 @@ def test_what_nobody_knows_is_said_and_is_not_tried_again(agent, tmp_path):
 
 
 def test_the_page_of_a_failed_import_says_so_first(agent, tmp_path, client):
-    """And not, minutes later, that an agent is silent."""
+    """The page doesn't say, minutes later, that an agent is silent."""
     (tmp_path / "notes.txt").write_text("hello")
     body = io.BytesIO()
     with tarfile.open(fileobj=body, mode="w:gz") as archive:
@@ -219,7 +219,7 @@ def test_the_page_of_a_failed_import_says_so_first(agent, tmp_path, client):
 
 
 def _summary(client: Client, run: Run) -> str:
-    """The page before its charts."""
+    """Return the page before its charts."""
     return client.get(f"/runs/{run.pk}/").content.decode().partition('id="charts"')[0]
 
 
@@ -231,7 +231,7 @@ def test_an_upload_without_files_says_so(agent):
 
 
 def hostile() -> dict[str, bytes]:
-    """Archives that would leave the folder, follow links, or fill the disk."""
+    """Return archives that would leave the folder, follow links, or fill the disk."""
 
     def made(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
         body = io.BytesIO()

@@ -14,7 +14,15 @@ from advisor.importers.tally import Tally
 from advisor.importers.tensorboard import TensorBoardRecording, opened
 from advisor.importers.tensorboard.records import crc32c
 from advisor.offline.importing import import_path
-from tests.imports.messages import START, event_file, field, scalar, session, tf_record
+from tests.imports.messages import (
+    START,
+    event_file,
+    field,
+    scalar,
+    session,
+    tf_record,
+    varint,
+)
 
 WRITTEN = {
     "tensorboardX 2.6": (
@@ -67,6 +75,23 @@ def test_scalars_become_metrics_with_their_times_and_steps(tmp_path):
     assert dict(tally.records) == {"metrics": 4}
     assert not tally.skipped
     assert any("no training steps" in note for note in tally.notes)
+
+
+@pytest.mark.parametrize("dtype", [14, 19])
+@pytest.mark.parametrize("as_content", [True, False])
+def test_numbers_of_two_bytes_are_scalars_too(dtype, as_content, tmp_path):
+    """A half (19) begins with five bits of exponent, a bfloat16 (14) is half of a float."""
+    body = struct.pack("<e", 0.375) if dtype == 19 else struct.pack("<f", 0.375)[2:]
+    values = field(4, body) if as_content else field(13, varint(int.from_bytes(body, "little")))
+    tensor = field(8, field(1, dtype) + field(2, b"") + values)
+    marked = tensor + field(9, field(1, field(1, "scalars")))
+    summary = field(1, field(1, "loss") + marked)
+    event = tf_record(field(1, float(START)) + field(2, 7) + field(5, summary))
+
+    tally = Tally()
+
+    assert metrics(read(event_file(tmp_path, event), tally)) == [(0.0, "loss", 0.375, 7)]
+    assert not tally.skipped
 
 
 def test_parameters_and_the_end_are_those_of_the_plugin(tmp_path):

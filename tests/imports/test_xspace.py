@@ -26,7 +26,7 @@ class Plane:
         self._body, self._names = field(2, name), dict[str, int]()
 
     def line(self, name: str, *events: Event, base: float = START, step: str = "") -> Plane:
-        """`step`: the name of events that are steps."""
+        """Add a line. `step`: the name of events that are steps."""
         body = field(2, name) + field(3, round(base * 1e9))
         for number, (called, start, length) in enumerate(events):
             stat = field(4, field(1, 9) + field(4, number)) if called == step else b""

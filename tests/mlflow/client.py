@@ -38,14 +38,14 @@ class MlflowClient:
         return self.client.generic(verb, url, body, kind, headers=self.headers)
 
     def experiment(self, name: str = "digits") -> str:
-        """`mlflow.set_experiment`."""
+        """Return the experiment's id, as `mlflow.set_experiment` asks for it."""
         known = self.get("experiments/get-by-name", experiment_name=name)
         if known.status_code == 404:
             return self.post("experiments/create", name=name).json()["experiment_id"]
         return known.json()["experiment"]["experiment_id"]
 
     def start(self, experiment_id: str = "", parent: str = "", **tags: str) -> str:
-        """`mlflow.start_run`: the run's id."""
+        """Start a run as `mlflow.start_run` does, and return its id."""
         said = {"mlflow.user": "ada", "mlflow.source.name": "/home/ada/train.py", **tags}
         said |= {"mlflow.parentRunId": parent} if parent else {}
         answer = self.post(
@@ -60,7 +60,7 @@ class MlflowClient:
         return str(answer.json()["run"]["info"]["run_id"])
 
     def log(self, run_id: str, *metrics: tuple[str, Any, float, int], **more: Any):  # type: ignore[no-untyped-def]
-        """`log_batch`. A metric: its name, value, seconds since the start, and step."""
+        """Log as `log_batch` does. A metric: its name, value, seconds since the start, and step."""
         said = [
             {"key": key, "value": value, "timestamp": self.at(seconds), "step": step}
             for key, value, seconds, step in metrics
@@ -76,7 +76,7 @@ class MlflowClient:
         return self.began_ms + round(seconds * 1000)
 
     def run(self, run_id: str) -> dict[str, Any]:
-        """`mlflow.get_run`."""
+        """Return the run, as `mlflow.get_run` asks for it."""
         return dict(self.get("runs/get", run_id=run_id, run_uuid=run_id).json()["run"])
 
     def metrics(self, run_id: str) -> dict[str, Any]:
@@ -100,13 +100,13 @@ class MlflowClient:
         return [(each["path"], each.get("file_size")) for each in answer.json()["files"]]
 
     def judged(self, run_id: str) -> Run:
-        """The run after its analysis."""
+        """Return the run after its analysis."""
         evaluate(str(UUID(hex=run_id)))
         return Run.objects.get(pk=UUID(hex=run_id))
 
 
 def refusal(answer: Any) -> tuple[int, str]:
-    """Status and code of an error, which is in MLflow's form."""
+    """Return status and code of an error, which is in MLflow's form."""
     assert answer.headers["Content-Type"] == "application/json"
     document = answer.json()
     assert set(document) == {"error_code", "message"}

@@ -23,7 +23,7 @@ def workspace(db) -> Workspace:
 
 @pytest.fixture
 def mlflow(workspace) -> MlflowClient:
-    """With a token that reads and uploads."""
+    """Return a client with a token that reads and uploads."""
     return MlflowClient(Client(), Token.make(workspace, "all", ["ingest", "read"])[1])
 
 
@@ -35,7 +35,7 @@ def stranger(db) -> MlflowClient:
 
 @pytest.fixture
 def prices(db) -> None:
-    """A c5.large costs $0.085 an hour."""
+    """Let a c5.large cost $0.085 an hour."""
     Price.objects.create(
         provider="aws",
         service="ec2",

@@ -18,14 +18,14 @@ RADT = "radt==0.2.30"
 
 
 def python_with(requirement: str) -> str:
-    """The same environment as the bench's, which needs MLflow's server."""
+    """Return the Python of the bench's environment, which needs MLflow's server."""
     if named := os.environ.get(VARIABLES[requirement]):
         return named
     return _kept(requirement, "psycopg[binary]")
 
 
 def python_with_radt() -> str:
-    """It fails with pandas 3."""
+    """Return a Python that has radT, which fails with pandas 3."""
     return _kept(RADT, "pandas<3")
 
 

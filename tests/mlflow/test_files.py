@@ -15,7 +15,7 @@ MISSING, INVALID = (404, "RESOURCE_DOES_NOT_EXIST"), (400, "INVALID_PARAMETER_VA
 
 @pytest.fixture
 def place(mlflow) -> str:
-    """The root of a run's files, as its `artifact_uri` has it."""
+    """Return the root of a run's files, as its `artifact_uri` has it."""
     uri = mlflow.run(mlflow.start())["info"]["artifact_uri"]
     return str(uri.removeprefix("mlflow-artifacts:/"))
 

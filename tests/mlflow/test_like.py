@@ -1,4 +1,6 @@
-"""LIKE: the same answers as a slow reading of the pattern, in a time that no pattern makes long."""
+"""A search with LIKE gives the same answers as a slow reading of the pattern, in a time that no
+pattern makes long.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,18 @@ from functools import cache
 
 import pytest
 
+from tests.cpu_time import is_within
 from tests.mlflow.client import refusal
 from webapp.mlflow_api.like import Like
 
 MOST_CPU_SECONDS = 0.005
-"""For a text of 8,000 characters, the longest that a tag has."""
+"""The most CPU for a text of 8,000 characters, the longest that a tag has."""
 LONG = "a" * 8_000
 SEARCHES = ("runs/search", "experiments/search", "logged-models/search")
 
 
 def slow_like(pattern: str, text: str) -> bool:
-    """What the pattern says, tried place by place."""
+    """Return what the pattern says, tried place by place."""
 
     @cache
     def fits(at: int, begin: int) -> bool:
@@ -103,7 +106,7 @@ def test_no_pattern_takes_long(pattern, text):
             begun = time.thread_time()
             like.matches(text)
             taken.append(time.thread_time() - begun)
-        assert min(taken) <= MOST_CPU_SECONDS
+        assert is_within(min(taken), MOST_CPU_SECONDS)
 
 
 def test_random_long_patterns_take_no_longer():
@@ -117,7 +120,7 @@ def test_random_long_patterns_take_no_longer():
             begun = time.thread_time()
             like.matches(text)
             taken.append(time.thread_time() - begun)
-        assert min(taken) <= MOST_CPU_SECONDS, pattern
+        assert is_within(min(taken), MOST_CPU_SECONDS), pattern
 
 
 @pytest.mark.django_db
@@ -127,7 +130,7 @@ def test_a_search_does_not_try_each_way_to_share_a_text(mlflow, op):
     said = {"experiment_ids": [mlflow.experiment()], "filter": f"tags.x {op} '%a%a%a%ab'"}
     begun = time.thread_time()
     assert mlflow.post("runs/search", **said).json()["runs"] == []
-    assert time.thread_time() - begun < 1
+    assert is_within(time.thread_time() - begun, 1)
     said["filter"] = f"tags.x {op} '%a%a%a%a%a%a_'"
     (found,) = mlflow.post("runs/search", **said).json()["runs"]
     assert found["info"]["run_id"] == run_id
@@ -174,7 +177,7 @@ def test_no_filter_takes_long_to_read(mlflow, method, text):
     said = {"experiment_ids": [mlflow.experiment()], "filter": text}
     begun = time.thread_time()
     assert mlflow.post(method, **said).status_code in (200, 400)
-    assert time.thread_time() - begun < 0.5
+    assert is_within(time.thread_time() - begun, 0.5)
 
 
 @pytest.mark.django_db
@@ -188,4 +191,4 @@ def test_no_order_takes_long_to_read(mlflow, method, clause):
     said = {"experiment_ids": [mlflow.experiment()], "order_by": [clause] * 20}
     begun = time.thread_time()
     assert refusal(mlflow.post(method, **said)) == (400, "INVALID_PARAMETER_VALUE")
-    assert time.thread_time() - begun < 0.5
+    assert is_within(time.thread_time() - begun, 0.5)

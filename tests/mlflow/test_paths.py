@@ -9,13 +9,14 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
+from tests.cpu_time import is_within
 from tests.mlflow.client import STORE
 from webapp.mlflow_api.models import LoggedFile
 from webapp.runs.models import Artefact
 
 pytestmark = pytest.mark.django_db
 MOST_CPU_SECONDS = 0.15
-"""Of a page."""
+"""The most CPU of a page."""
 NFC, NFD = (unicodedata.normalize(form, "modèle") for form in ("NFC", "NFD"))
 ALIKE = [
     ("Model", "model"),
@@ -42,7 +43,7 @@ def run_id(mlflow) -> str:
 
 @pytest.fixture
 def place(mlflow, run_id) -> str:
-    """The root of the run's files."""
+    """Return the root of the run's files."""
     return str(mlflow.run(run_id)["info"]["artifact_uri"].removeprefix("mlflow-artifacts:/"))
 
 
@@ -89,12 +90,12 @@ def test_a_run_of_500_000_files_is_listed_within_the_budget_of_a_page(mlflow, ru
         mlflow.files(f"{place}{folder}")
         begun = time.process_time()
         listed = mlflow.files(f"{place}{folder}")
-        assert time.process_time() - begun < MOST_CPU_SECONDS
+        assert is_within(time.process_time() - begun, MOST_CPU_SECONDS)
         assert len(listed) == expected
     mlflow.put_file(f"{place}/Checkpoints", b"x")
     begun = time.process_time()
     mlflow.client.delete(f"{STORE}/{place}/one", headers=mlflow.headers)
-    assert time.process_time() - begun < MOST_CPU_SECONDS
+    assert is_within(time.process_time() - begun, MOST_CPU_SECONDS)
 
 
 def test_an_index_finds_the_files_of_a_folder(mlflow, run_id, place):
@@ -111,7 +112,7 @@ def test_an_index_finds_the_files_of_a_folder(mlflow, run_id, place):
 
 
 def _add(mlflow, run_id: str, place: str, paths: list[str]) -> None:
-    """As many as no client may upload: all of one content."""
+    """Add more files than any client may upload: all of one content."""
     mlflow.put_file(f"{place}/one", b"x")
     artefact, own = Artefact.objects.get(), UUID(run_id)
     rows = (LoggedFile(tracked_id=own, path=path, artefact=artefact) for path in paths)

@@ -194,7 +194,7 @@ def test_nested_runs_share_the_machine_of_their_parent(mlflow, prices):
 
 
 def context(agent: FakeAgent) -> dict[str, str]:
-    """What `trimtab run` puts into MLFLOW_RUN_CONTEXT."""
+    """Return what `trimtab run` puts into MLFLOW_RUN_CONTEXT."""
     said = {
         "run": str(agent.run_id),
         "job": agent.job,
@@ -210,7 +210,7 @@ def context(agent: FakeAgent) -> dict[str, str]:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_program_inside_trimtab_run_logs_to_the_agent_s_run(mlflow, prices, is_first):
-    """Whichever arrives first."""
+    """The program or the agent may arrive first."""
     agent = FakeAgent(mlflow.client, mlflow.token)
     mlflow.began_ms = agent.started_at_ns // 10**6 + 5
     if not is_first:

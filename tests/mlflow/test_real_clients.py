@@ -119,7 +119,7 @@ def program(service: Service, tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
 
 def judged(service: Service, run_id: str) -> dict[str, Any]:
-    """The run, once its final analysis is done."""
+    """Return the run, once its final analysis is done."""
     headers = {"Authorization": f"Bearer {service.token}"}
 
     def read() -> dict[str, Any]:

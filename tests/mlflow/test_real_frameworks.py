@@ -74,7 +74,7 @@ print("SAID " + json.dumps(said))
 
 
 def run(service: Service, folder: Path, *command: str, **variables: str) -> Any:  # noqa: F811
-    """What the program says in the end."""
+    """Run a program, and return what it says in the end."""
     said = {
         "MLFLOW_TRACKING_URI": service.url,
         "MLFLOW_TRACKING_TOKEN": service.token,
@@ -101,7 +101,7 @@ def program(folder: Path, text: str) -> str:
 
 
 def torch_packages() -> str:
-    """The folder of PyTorch's packages, if Lightning is among them."""
+    """Return the folder of PyTorch's packages, if Lightning is among them."""
     asked = "import lightning, torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])"
     found = subprocess.run([TORCH_PYTHON, "-c", asked], capture_output=True, text=True)
     if found.returncode:

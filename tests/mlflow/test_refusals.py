@@ -1,4 +1,6 @@
-"""What is wrong, elsewhere or somebody else's is refused in MLflow's own form."""
+"""Requests that are wrong, or for what is elsewhere or somebody else's, are refused in MLflow's own
+form.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each scope of a token lets a client do, beside the walk of every method."""
+"""The rights that each scope of a token gives a client, beside the walk of every method."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def client_with(workspace, *scopes: str) -> MlflowClient:
 
 @pytest.fixture
 def idle(workspace) -> MlflowClient:
-    """With an ingest token that uploaded nothing."""
+    """Return a client with an ingest token that uploaded nothing."""
     return client_with(workspace, "ingest")
 
 
 @pytest.fixture
 def secret_job(workspace, mlflow) -> Job:
-    """A job with a run of another token."""
+    """Return a job with a run of another token."""
     mlflow.start(mlflow.experiment("zephyr"))
     job = Job.objects.get()
     Job.objects.update(tags={"team": "vision"})

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def runs(mlflow):
-    """Three of them, a minute apart: a, b and c."""
+    """Return three runs, a minute apart: a, b and c."""
     names = {}
     for number, name in enumerate("abc"):
         mlflow.began_ms += 60_000

@@ -21,7 +21,7 @@ _TERM = "JRTCKXETXF"
 
 
 def ec2_entry(name: str, usd: str, region: str = "us-east-1", **attributes: str) -> dict[str, Any]:
-    """An hour of a machine on EC2."""
+    """Return an hour of a machine on EC2."""
     own = {
         "instanceType": name,
         "regionCode": region,
@@ -39,7 +39,7 @@ def ec2_entry(name: str, usd: str, region: str = "us-east-1", **attributes: str)
 def sagemaker_entry(
     name: str, usd: str, component: str = "Training", region: str = "us-east-1"
 ) -> dict[str, Any]:
-    """An hour of a machine of one of SageMaker's components."""
+    """Return an hour of a machine of one of SageMaker's components."""
     own = {
         "instanceName": name,
         "regionCode": region,
@@ -78,7 +78,7 @@ def entry(
 
 @dataclass
 class PriceListStub:
-    """Its entries and its behaviour."""
+    """The stub's entries and its behaviour."""
 
     entries: list[dict[str, Any]] = field(default_factory=list)
     page_size: int = 100
@@ -116,7 +116,7 @@ def _matches(listed: dict[str, Any], question: dict[str, Any]) -> bool:
 
 
 def bulk_file(*entries: dict[str, Any]) -> dict[str, Any]:
-    """The entries as a bulk file holds them: products first, then terms."""
+    """Return the entries as a bulk file holds them: products first, then terms."""
     products = {e["product"]["sku"]: e["product"] for e in entries}
     terms = {e["product"]["sku"]: e["terms"]["OnDemand"] for e in entries}
     return {
@@ -133,7 +133,7 @@ def bulk_file(*entries: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def served(stub: PriceListStub) -> Iterator[PriceListStub]:
-    """The stub on a free port."""
+    """Serve the stub on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -37,7 +37,7 @@ class RandomRun:
 
 
 def random_run(random: Random) -> RandomRun:
-    """One to three nodes, on one machine or on several, around the beginning of a month."""
+    """Return one to three nodes, on one machine or on several, around the beginning of a month."""
     month = datetime(YEAR, random.randint(1, 12), 1, tzinfo=UTC)
     began_at = month + _between(random, -26 * HOUR, 14 * HOUR)
     began_at = random.choice([began_at, _on_a_boundary(random, month), month])
@@ -54,7 +54,7 @@ def random_run(random: Random) -> RandomRun:
 
 
 def _node(random: Random, key: str, machine: str, now: datetime) -> tuple[list[NodeUse], datetime]:
-    """Sessions with breaks, and shares that change when neighbours come and go."""
+    """Return sessions with breaks, and shares that change when neighbours come and go."""
     owns = random.random() < 0.6
     uses = []
     for _ in range(random.randint(1, 4)):
@@ -73,14 +73,14 @@ def _node(random: Random, key: str, machine: str, now: datetime) -> tuple[list[N
 
 
 def _on_a_boundary(random: Random, month: datetime) -> datetime:
-    """A few seconds around where the month begins in one of the zones."""
+    """Return a few seconds around where the month begins in one of the zones."""
     minutes = random.choice([0, 60, 120, 240, 300, 330, 345, 630, 660, 720, 765, 780, 825])
     offset = timedelta(minutes=minutes * random.choice([-1, 1]))
     return month + offset + _between(random, -MINIMUM, MINIMUM)
 
 
 def _prices(random: Random, began_at: datetime) -> tuple[PriceRow, ...]:
-    """One to three prices, one after the other. The first may begin after the run."""
+    """Return one to three prices, one after the other. The first may begin after the run."""
     starts = sorted(began_at + _between(random, -DAY, 2 * DAY) for _ in range(random.randint(0, 2)))
     first = random.choice([began_at - 30 * DAY, began_at + _between(random, -HOUR, HOUR)])
     turns = [first, *(turn for turn in starts if turn > first)]
@@ -99,7 +99,7 @@ def _microseconds(length: timedelta) -> int:
 
 
 def exact_usd(run: RandomRun, node_key: str, moment: datetime) -> Fraction:
-    """What the node cost until a moment."""
+    """Return what the node cost until a moment."""
     charged = [*run.uses, *_minimums(run.uses)]
     mine = [use for use in charged if use.node_key == node_key]
     edges = {edge for use in mine for interval in use.intervals for edge in interval}
@@ -113,7 +113,7 @@ def exact_usd(run: RandomRun, node_key: str, moment: datetime) -> Fraction:
 
 
 def _price(rows: Iterable[PriceRow], when: datetime) -> Fraction:
-    """The last price that had begun, else the first to come."""
+    """Return the last price that had begun, else the first to come."""
     begun = [row for row in rows if row.valid_from <= when]
     row = max(begun, key=lambda r: r.valid_from) if begun else min(rows, key=lambda r: r.valid_from)
     return Fraction(row.usd_per_hour)
@@ -124,7 +124,7 @@ def _covers(use: NodeUse, when: datetime) -> bool:
 
 
 def _minimums(uses: Iterable[NodeUse]) -> list[NodeUse]:
-    """The unused time of the first minute of each machine, as uses of the node before."""
+    """Return the unused time of the first minute of each machine, as uses of the node before."""
     added = []
     for machine in {use.machine_start for use in uses}:
         mine = sorted((use for use in uses if use.machine_start == machine), key=_ends)
@@ -146,5 +146,5 @@ def _ends(use: NodeUse) -> tuple[datetime, bool, datetime]:
 
 
 def rounded(usd: Fraction) -> Fraction:
-    """To the nano-dollar, a half up."""
+    """Round to the nano-dollar, a half up."""
     return Fraction((usd * 10**9 * 2 + 1) // 2, 10**9)

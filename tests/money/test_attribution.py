@@ -40,7 +40,9 @@ any_factors = st.builds(CostFactors, nano_usd, nano_usd, st.integers(1, 4096), s
 
 @st.composite
 def priced_factors(draw):
-    """The cost is the product, rounded, as it is for whole machines at one price."""
+    """Draw factors of which the cost is the product, rounded, as it is for whole machines at one
+    price.
+    """
     factors = draw(any_factors)
     exact = factors.usd_per_hour * factors.node_count * factors.duration_seconds / 3600
     return replace(factors, cost_usd=max(exact.quantize(NANO), NANO))
@@ -152,7 +154,7 @@ def test_the_phases_sum_to_what_duration_changed(a, b, before, after):
 
 
 def test_a_phase_that_one_run_has_costs_its_seconds_there():
-    """At $3.60 an hour a second is a tenth of a cent."""
+    """A second is a tenth of a cent at $3.60 an hour."""
     rate, nodes = Decimal("3.6"), 1
     a = CostFactors(Decimal("0.4"), rate, nodes, Decimal(400), {"train": Decimal(400)})
     phases = {"train": Decimal(370), "evaluate": Decimal(30)}

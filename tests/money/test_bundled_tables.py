@@ -93,11 +93,10 @@ def test_every_priced_type_is_in_the_catalogue():
     assert {name for name in names if name not in catalogue() and "+" not in name} == set()
 
 
-def test_a_retired_type_keeps_its_price_and_is_known_to_be_gone():
+def test_a_type_that_the_newest_list_lacks_keeps_its_price():
     p3 = catalogue()["p3.8xlarge"]
-    assert p3.retired
-    assert p3.available_at(date(2021, 1, 1))
-    assert not p3.available_at(date(2026, 9, 1))
+    assert p3.is_unlisted
+    assert p3.ended is None
     assert usd(key("p3.8xlarge"), datetime(2026, 8, 1, tzinfo=UTC)) == Decimal("12.24")
 
 
@@ -108,6 +107,8 @@ def test_a_retired_type_keeps_its_price_and_is_known_to_be_gone():
         ("gcp", "n1-highmem-8+1xT4", "0.82"),
         ("azure", "Standard_NC24ads_A100_v4", "3.67"),
         ("lambda", "gpu_1x_a100", "1.99"),
+        ("lambda", "gpu_1x_b200_sxm6", "6.99"),
+        ("lambda", "gpu_1x_gh200", "2.29"),
         ("oci", "BM.GPU.H100.8", "80"),
         ("runpod", "1x_A100-80GB_SECURE", "1.39"),
         ("nebius", "gpu-h200-sxm_1gpu-16vcpu-200gb", "3.5"),
@@ -124,6 +125,20 @@ def test_other_clouds_have_a_dated_price_in_any_region(provider, name, expected)
     assert age is not None
     assert age.is_stale
     assert priced.row.estimated is (provider in ("gcp", "azure"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("p4d.24xlarge", "7.24602186"), ("p5.48xlarge", "26.4192"), ("g6.xlarge", "0.410448")],
+)
+def test_a_spot_price_that_nobody_observed_is_the_advisors_discount_of_its_day(name, expected):
+    priced = PriceBook(bundled_prices()).price_at(
+        key(name, option="spot"), datetime(2026, 8, 1, tzinfo=UTC)
+    )
+    assert priced is not None
+    assert priced.row.usd_per_hour == Decimal(expected)
+    assert priced.row.estimated
+    assert "Spot Instance Advisor of 2025-07-28" in priced.row.source
 
 
 def test_a_price_that_another_source_contradicts_says_so():
@@ -166,7 +181,8 @@ def _build(folder: Path, history: str) -> subprocess.CompletedProcess[str]:
     (folder / "gpu_models.csv").write_text("gpu_key\n")
     (folder / "gcp_azure.csv").write_text("cloud,instance_type\n")
     tool = [sys.executable, "-m", "tools.bundled_tables"]
-    command = [*tool, "--facts", str(folder), "--out", str(folder / "out")]
+    none = ["--additions", str(folder)]
+    command = [*tool, "--facts", str(folder), *none, "--out", str(folder / "out")]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
 
 

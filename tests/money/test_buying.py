@@ -47,7 +47,7 @@ def price(usd: str, **key: str) -> PriceRow:
 
 
 def always(machines: int, share: float = 1.0) -> MachineUse:
-    """The first `share` of every day."""
+    """Return the first `share` of every day."""
     days = [SINCE + timedelta(days=number) for number in range(30)]
     spans = [(day, day + timedelta(days=share)) for day in days]
     return MachineUse({str(number): spans for number in range(machines)}, SINCE, AS_OF)
@@ -92,7 +92,7 @@ def test_the_cheapest_allowed_region_is_proposed_and_the_others_are_named() -> N
 
 def test_a_machine_that_is_not_sold_in_a_region_is_not_proposed_there() -> None:
     cheaper = price("0.30", region="eu-north-1")
-    gone = replace(catalogue()["m5.2xlarge"], retired=True, last_seen=date(2026, 8, 1))
+    gone = replace(catalogue()["m5.2xlarge"], is_unlisted=True, last_seen=date(2026, 8, 1))
     for types in ({}, {"m5.2xlarge": gone}):
         assert "other_region" not in advise(cheaper, regions={"eu-north-1": types})
     later = replace(cheaper, valid_from=AS_OF + timedelta(days=1))

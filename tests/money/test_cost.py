@@ -101,7 +101,7 @@ def test_each_start_has_one_minimum_and_no_second_is_charged_twice(began_at, bil
 
 
 def _attempts(*began_at: float, **rest) -> list[NodeUse]:
-    """Nodes that used one machine for 10 s each."""
+    """Return nodes that used one machine for 10 s each."""
     return [use(NOON + seconds(at), 10, f"{at}", owns_machine=True, **rest) for at in began_at]
 
 
@@ -120,7 +120,7 @@ def test_two_starts_pay_two_minimums():
 
 
 def test_a_minimum_goes_on_after_the_last_of_uses_at_once():
-    """At the shares of those that ended last."""
+    """The minimum goes on at the shares of those that ended last."""
     long, short = use(NOON, 20, "a", share=HALF / 2), use(NOON + seconds(5), 5, "b", share=HALF)
     owned = [replace(u, owns_machine=True, machine_start="i-1") for u in (long, short)]
     assert [(p.node_key, p.seconds) for p in cost_of_run(owned, BOOK).parts] == [
@@ -277,7 +277,7 @@ def test_merged_intervals_are_in_order_with_breaks_between_them_and_hold_the_sam
 
 @given(starts_and_ends, st.sampled_from([Fraction(1), HALF]), st.sampled_from(["", "i-1"]))
 def test_a_start_is_billed_to_the_minimum_at_least_and_each_second_once(given_ones, share, start):
-    """Whichever nodes used the machine, and whether its share changed on the way."""
+    """Any nodes may have used the machine, and its share may have changed on the way."""
     uses = [
         NodeUse(
             f"{number}" if start else "1",
@@ -298,7 +298,7 @@ def test_a_start_is_billed_to_the_minimum_at_least_and_each_second_once(given_on
 
 
 def _cut(given_ones):
-    """The same times without overlaps, cut at each end."""
+    """Return the same times without overlaps, cut at each end."""
     edges = sorted({edge for each in given_ones for edge in each})
     empty = [(start, end) for start, end in merged(given_ones) if start == end]
     cut = [
@@ -310,7 +310,7 @@ def _cut(given_ones):
 
 
 def _time_in(given_ones) -> timedelta:
-    """The time in at least one interval, by half seconds."""
+    """Return the time in at least one interval, by half seconds."""
     halves = {
         half
         for start, end in given_ones
@@ -395,6 +395,24 @@ def test_runs_on_one_machine_never_pay_for_more_than_the_machine(given_runs):
         [NodeUse("m", KEY, tuple(i for u in uses for i in u.intervals))], BOOK
     ).total_usd
     assert cost_of_run(scaled, BOOK).total_usd <= machine + Decimal("1e-9") * len(uses)
+
+
+@given(runs, st.sets(st.integers(0, 4)))
+def test_the_wanted_uses_are_scaled_as_among_all(given_runs, wanted):
+    uses = [
+        use(NOON + seconds(start), length, f"{n}", share=share)
+        for n, (start, length, share, _) in enumerate(given_runs)
+    ]
+    keys = {f"{n}" for n in wanted}
+    whole = shares_on_machine(uses)
+    assert shares_on_machine(uses, keys) == tuple(u for u in whole if u.node_key in keys)
+
+
+def test_a_crowd_on_one_machine_is_no_work_without_end():
+    """The square of such a crowd is a minute, its cube a day."""
+    crowd = [use(NOON + seconds(n), 5_000, f"{n}") for n in range(3_000)]
+    pieces = shares_on_machine(crowd, {"0"})
+    assert {piece.share for piece in pieces} == {Fraction(1, n) for n in range(1, 3_001)}
 
 
 def _holds(one: NodeUse, when: datetime) -> bool:

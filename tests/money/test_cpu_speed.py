@@ -1,4 +1,4 @@
-"""How fast other cores are predicted to be."""
+"""The predicted speed of other cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a metadata service tells is what price rows are named by."""
+"""Metadata services tell the names by which price rows are found."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ T4 = Gpu("Tesla T4", 15 * 2**30)
     ("answer", "gpus", "expected"),
     [
         (ec2(life_cycle="on-demand"), [], "1.212"),
-        (google("a2-highgpu-1g"), [A100], "3.67"),
+        (google("a2-highgpu-1g"), [A100], "3.673385"),
         (google("n1-highmem-8"), [T4], "0.82"),
         (google("n1-highmem-16"), [T4, T4], "1.65"),
         (azure, [], "3.67"),

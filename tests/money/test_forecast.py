@@ -18,7 +18,7 @@ Pattern = Callable[[date], float]
 
 
 def forecast_on(day: int, spend: dict[date, float], hour: int = 0) -> Forecast | None:
-    """In October, of a spend since July."""
+    """Forecast in October, from a spend since July."""
     now = OCTOBER + timedelta(days=day - 1, hours=hour)
     known = {d: Decimal(repr(usd)) for d, usd in spend.items() if usd and d < now.date()}
     spent = sum((usd for d, usd in known.items() if d.month == 10), Decimal(0))
@@ -26,7 +26,7 @@ def forecast_on(day: int, spend: dict[date, float], hour: int = 0) -> Forecast |
 
 
 def days(pattern: Pattern, random: np.random.Generator | None = None) -> dict[date, float]:
-    """USD on each day from July to October."""
+    """Return the USD on each day from July to October."""
     noise = (lambda: float(np.exp(random.normal(0, 0.2)))) if random is not None else (lambda: 1.0)
     all_days = [(JULY + timedelta(days=n)).date() for n in range(123)]
     return {day: pattern(day) * noise() for day in all_days}
@@ -78,8 +78,9 @@ def test_a_rhythm_is_forecast_on_any_day(pattern, day):
     [*((pattern, 0.1, 0.25) for pattern in PATTERNS[:-1]), (on_the_last_day, 0.15, 0.4)],
 )
 def test_intervals_hold_what_they_say_and_the_centre_is_near(pattern, median, at_most):
-    """Of 40 noisy histories, on five days each. What is paid on the last day is uncertain to the
-    end: 15 % is the error of a mean of three such months."""
+    """The histories are 40 noisy ones, on five days each. What is paid on the last day is uncertain
+    to the end: 15 % is the error of a mean of three such months.
+    """
     errors, held = [], 0
     for seed in range(40):
         spend = days(pattern, np.random.default_rng(seed))
@@ -100,7 +101,7 @@ def test_a_job_that_runs_on_the_second_is_not_forecast_again_on_the_third():
 
 
 def test_a_job_that_runs_on_the_first_working_day_is_not_forecast_again():
-    """In October 2026 that was the 1st, in August the 3rd."""
+    """The first working day was the 1st in October 2026, and the 3rd in August."""
     known = forecast_on(6, days(on_the_first_working_day))
     assert known is not None
     assert (known.usd, known.low_usd, known.high_usd) == (200, 200, 200)

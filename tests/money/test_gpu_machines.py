@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from hypothesis import given, settings
@@ -19,6 +19,7 @@ from advisor.recommend import recommend
 from advisor.sizing.demand import BALANCED, SAVE, Demand, Preset
 from rules.engine import Judgement
 from rules.rule import Numbers, Verdict
+from tests.money.recovered import claim, recovered
 
 IN_2020, TODAY = datetime(2020, 12, 15, tzinfo=UTC), datetime(2026, 8, 22, tzinfo=UTC)
 PUBLISHED_USD = {"ml.p3.2xlarge": "3.825", "ml.p3.8xlarge": "14.688", "ml.p3.16xlarge": "28.152"}
@@ -47,7 +48,7 @@ def book_of_2020() -> PriceBook:
 
 
 def utilisation(busy: Mapping[str, float], gpus: int) -> Judgement:
-    """What the rules measured: the mean busy share of each GPU, as `node/gpuN`."""
+    """Return what the rules measured: the mean busy share of each GPU, as `node/gpuN`."""
     numbers: dict[str, float | None] = {"gpus_count": float(gpus)}
     for gpu, share in busy.items():
         numbers |= {
@@ -69,7 +70,18 @@ def change(
 ) -> Recommendation | None:
     judgements = [utilisation(busy, demand.gpus * demand.node_count), *more]
     seconds = demand.duration_seconds
-    advised = recommend(judgements, demand, cost_usd, seconds, [], book, catalogue(), as_of, preset)
+    advised = recommend(
+        judgements,
+        demand,
+        cost_usd,
+        seconds,
+        [],
+        book,
+        catalogue(),
+        as_of,
+        preset,
+        recovered=recovered(judgements, cost_usd, seconds),
+    )
     return next((a for a in advised if a.kind == "change_instance_type"), None)
 
 
@@ -113,15 +125,45 @@ def test_unknown_gpus_may_be_in_use() -> None:
     assert change(PUBLISHED, known, COST, book_of_2020(), IN_2020) is None
 
 
-def test_a_type_that_is_gone_is_not_recommended_although_it_has_a_price() -> None:
+def test_a_type_that_nothing_later_than_the_list_confirms_is_not_recommended() -> None:
     assert change(PUBLISHED, published_use(), COST, book_of_2020(), TODAY) is None
+    long_ago = replace(PUBLISHED, ran_on=date(2026, 3, 31))
+    assert change(long_ago, published_use(), COST, book_of_2020(), TODAY) is None
+
+
+def test_a_recent_run_shows_that_its_family_can_be_started() -> None:
+    ran = replace(PUBLISHED, ran_on=date(2026, 8, 20))
+    advised = change(ran, published_use(), COST, book_of_2020(), TODAY)
+    assert advised is not None
+    assert advised.change == {"instance_type": "ml.p3.2xlarge", "node_count": 2}
+    [said] = [line for line in advised.assumptions if "check that your region" in line]
+    assert said == (
+        "ml.p3.2xlarge: last listed on 2026-04-01, but a run used its family on 2026-08-20: "
+        "check that your region still offers it."
+    )
+    assert (
+        "--region us-west-2 --filters Name=instance-type,Values=p3.2xlarge"
+        in (advised.how_to_apply[0])
+    )
+
+
+def test_a_later_price_outweighs_a_list_that_lacks_the_type() -> None:
+    """us-east-1's price of p3.2xlarge was confirmed in August, the list lacks it since April."""
+    one_of_four = Demand(3.0, 10 * GIB, 4, 3600, "p3.8xlarge", "us-east-1")
+    use = {f"n/gpu{g}": 0.9 if g == 0 else 0.0 for g in range(4)}
+    advised = change(one_of_four, use, Decimal("12.24"), PriceBook(bundled_prices()), TODAY)
+    assert advised is not None
+    assert advised.change == {"instance_type": "p3.2xlarge", "node_count": 1}
+    assert advised.saving_usd == Decimal("9.18")
+    assert "price was confirmed on 2026-08-26" in " ".join(advised.assumptions)
 
 
 def test_one_busy_gpu_of_eight_goes_to_the_smallest_machine_with_that_gpu() -> None:
     busy = {f"n/gpu{g}": 0.95 if g == 0 else 0.0 for g in range(8)}
     book = PriceBook(bundled_prices())
+    claims = claim("unused_gpus", 1575, 3150)
     unused = Judgement(
-        "unused_gpus", 1, {}, Numbers({}), Verdict("fired", "7 GPUs.", "Use them.", 1575, 3150)
+        "unused_gpus", 1, {}, Numbers({}), Verdict("fired", "7 GPUs.", "Use them.", claims)
     )
     advised = change(A10G, busy, Decimal("16.288"), book, TODAY, unused)
     assert advised is not None
@@ -148,7 +190,7 @@ def test_no_machine_violates_a_constraint_or_costs_more(
         return
     chosen, count = catalogue()[advised.change["instance_type"]], advised.change["node_count"]
     load = sum(share for share in use.values() if min(300 * share, 100) > 2)
-    assert chosen.available_at(TODAY.date())
+    assert not chosen.is_unlisted
     assert count <= nodes
     assert chosen.memory_bytes * 0.95 >= demand.memory_p99_bytes * 1.1
     assert not load or chosen.gpu_model == "A10G"

@@ -51,8 +51,9 @@ def test_each_model_has_its_figures_and_their_source():
 
 
 def test_every_gpu_of_the_machine_catalogue_is_a_known_model():
-    """But for a GPU of 2013 and an accelerator that only infers. Other clouds don't always tell
-    their GPU's board."""
+    """The exceptions are a GPU of 2013 and an accelerator that only infers. Other clouds don't
+    always tell their GPU's board.
+    """
     accelerated = [machine for machine in catalogue().values() if machine.gpu_count]
     unknown = {m.gpu_model for m in accelerated if m.gpu_key not in gpu_models()}
     several = {"A100", "A100-80GB", "H100", "P100", "V100"}

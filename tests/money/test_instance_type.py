@@ -1,5 +1,6 @@
-"""When another machine saves enough to be recommended, and stays cheaper if the prediction is
-wrong."""
+"""Another machine is recommended if it saves enough, and stays cheaper if the prediction is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def proposed(
     cost: str = "1",
     preset: Preset = BALANCED,
 ) -> Recommendation | None:
-    """The recommendation if there is one other machine, at this price."""
+    """Return the recommendation if there is one other machine, at this price."""
     prices = {NOW.name: Decimal(1), other.name: Decimal(usd_per_hour)}
     since = datetime(2026, 1, 1, tzinfo=UTC)
     keys = {name: PriceKey("aws", "ec2", "us-east-1", name) for name in prices}
@@ -73,7 +74,9 @@ def test_a_switch_is_not_dearer_where_the_run_takes_as_long_as_it_may(
 
 
 def test_a_saving_goes_by_what_the_run_cost_where_that_is_less_than_the_list_price() -> None:
-    """At nine tenths of the price it saves a tenth of the list price, and nothing of the cost."""
+    """The machine saves a tenth of the list price at nine tenths of the price, and nothing of the
+    cost.
+    """
     assert proposed(SAME_FAMILY, "0.90", cost="0.90") is None
     change = proposed(SAME_FAMILY, "0.81", cost="0.90")
     assert change is not None

@@ -1,4 +1,6 @@
-"""How often machines are interrupted, and how often a fleet of spot machines should save."""
+"""The rate at which machines are interrupted, and how often a fleet of spot machines should
+save.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from advisor.sizing.interruptions import InterruptionRate, Seen, interruption_ra
 from advisor.sizing.spot import Interruptions, best_interval_seconds
 from rules.engine import Judgement
 from rules.rule import Numbers, Verdict
+from tests.money.recovered import claim, recovered
 
 HOUR = 3600.0
 LIKE = Seen("aws", "us-east-1", "g5.xlarge", 0, 0.0)
@@ -49,7 +52,7 @@ def test_the_interval_is_that_of_the_posterior(count: int, hours: float) -> None
 
 
 def test_it_holds_the_true_rate_in_eight_of_ten_workspaces() -> None:
-    """Of rates that are spread as assumed."""
+    """The true rates are spread as assumed."""
     random = np.random.default_rng(5)
     true_hours = 1 / random.gamma(1.0, 1 / 24, 2000)
     held = 0
@@ -75,8 +78,9 @@ def test_the_smallest_group_that_tells_enough_is_taken_and_named() -> None:
 
 
 def cost(interval: float, of: Interruptions, gaps: NDArray[np.float64]) -> float:
-    """Machine time per second of work, with interruptions after these times: each takes a restart,
-    and keeps what was saved before it."""
+    """Return the machine time per second of work, with interruptions after these times: each takes
+    a restart, and keeps what was saved before it.
+    """
     working = np.clip(gaps - of.restart_seconds, 0, None)
     saved = np.floor(working / (interval + of.checkpoint_seconds))
     return float(gaps.sum() / (saved.sum() * interval))
@@ -132,15 +136,23 @@ SPEED = LoopSpeed(
 )
 
 
-def saves(every: float, seconds: float, state: str = "passed", count: int = 8) -> Judgement:
+def saves(
+    every: float,
+    seconds: float,
+    state: str = "passed",
+    count: int = 8,
+    loop_seconds: float = 36_000.0,
+) -> Judgement:
     values = {
         "run_seconds": 36_000.0,
         "checkpoints_count": float(count),
-        "interval_seconds": every,
+        "interval_seconds": every - seconds,
         "checkpoint_seconds": seconds,
+        "saving_seconds": count * seconds,
+        "loop_seconds": loop_seconds,
     }
     waste = 900.0 if state == "fired" else 0.0
-    verdict = Verdict(state, "", waste_seconds_low=waste / 2, waste_seconds_high=waste)  # type: ignore[arg-type]
+    verdict = Verdict(state, "", claims=claim("checkpoint_interval", waste / 2, waste))  # type: ignore[arg-type]
     return Judgement("checkpoint_interval", 1, {}, Numbers(values), verdict)
 
 
@@ -162,6 +174,7 @@ def advise(
         datetime(2026, 11, 1, tzinfo=UTC),
         speed=speed,
         interrupted=interrupted,
+        recovered=recovered([judged], cost_usd, 36_000),
     )
     return {each.kind: each for each in found}
 
@@ -183,6 +196,17 @@ def test_the_recommendation_names_setting_machines_and_money() -> None:
     assert low is not None
     assert high is not None
     assert 0 <= low < (advised.saving_usd or 0) < high
+
+
+def test_only_the_loop_saves_and_never_beyond_its_work() -> None:
+    """A loop of a tenth of the run saves a tenth; one of half an hour saves once."""
+    whole, tenth, short = (
+        advise(saves(180, 60, count=3, loop_seconds=seconds), rate(seen(11, 216)))
+        for seconds in (36_000.0, 3600.0, 1800.0)
+    )
+    usd = [float(each[SAVE_INTERVAL].saving_usd or 0) for each in (whole, tenth)]
+    assert usd[1] == pytest.approx(usd[0] / 10, rel=0.1)
+    assert short[SAVE_INTERVAL].change == {"save_steps": 2 * (1800 - 180)}
 
 
 def test_without_a_pace_the_interval_is_told_in_seconds() -> None:

@@ -1,4 +1,4 @@
-"""How an amount is rounded, written in a row, read from text, and split."""
+"""Amounts are rounded, written in a row, read from text, and split."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ fractions = st.fractions(-(10**6), 10**6, max_denominator=10**12)
 
 
 def _nearest(usd: Fraction) -> Decimal:
-    """By the text of the rule: cut off the digits, then add one where a half or more is left."""
+    """Round by the text of the rule: cut off the digits, then add one where a half or more is
+    left.
+    """
     size = Decimal(abs(usd) * 10**9 // 1).scaleb(-9)
     if abs(usd) - Fraction(size) >= Fraction(NANO_USD) / 2:
         size += NANO_USD

@@ -30,7 +30,9 @@ EVERYDAY, ALL = 40, 3_000
 
 
 def months(zone: str) -> list[Month]:
-    """From before the earliest run to after the latest. Each begins at midnight there."""
+    """Return months from before the earliest run to after the latest. Each begins at midnight
+    there.
+    """
     found = [Month(YEAR - 1, 12, ZoneInfo(zone)).shifted(n) for n in range(15)]
     for month in found:
         local = month.start.astimezone(ZoneInfo(zone))
@@ -44,7 +46,7 @@ def workspace() -> Workspace:
 
 
 def stored(workspace: Workspace, runs: list[RandomRun]) -> list[Run]:
-    """Each in a job of its own, with the rows that its analysis writes."""
+    """Store each in a job of its own, with the rows that its analysis writes."""
     return [_stored(factories.job(workspace, f"job-{n}"), run) for n, run in enumerate(runs)]
 
 
@@ -99,7 +101,7 @@ def test_the_months_of_random_runs_sum_to_their_costs_in_every_zone(
 
 
 def _expected(run: RandomRun, start: datetime, end: datetime) -> Decimal:
-    """Each node's running cost is rounded where a month begins."""
+    """Return the expected cost: each node's running cost is rounded where a month begins."""
     total = Fraction(0)
     for key in {use.node_key for use in run.uses}:
         total += rounded(exact_usd(run, key, end)) - rounded(exact_usd(run, key, start))

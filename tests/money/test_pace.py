@@ -1,4 +1,4 @@
-"""What sets the pace: the loader or the GPU."""
+"""The pace of a loop, which the loader or the GPU sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which price holds when: precedence, zones, dates, and "no price"."""
+"""The price that holds at a time: precedence, zones, dates, and "no price"."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ keys = st.builds(
 
 
 def may_price(known: PriceKey, wanted: PriceKey) -> bool:
-    """Whether all that the row's key names is the machine's."""
+    """Return whether all that the row's key names is the machine's."""
     names = {wanted.instance_type, wanted.instance_type.partition("+")[0], ""}
     return (
         known.provider == wanted.provider

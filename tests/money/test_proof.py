@@ -18,7 +18,7 @@ from advisor.comparison.job_metrics import MetricSetting
 from advisor.proof.baseline import Priced
 from advisor.proof.calibration import Pair, score, widened, widening
 from advisor.proof.proving import FAILED, UNVERIFIABLE, VERIFIED, Proof, prove
-from advisor.proof.runs import CompleteRun, Estimate, Promise
+from advisor.proof.runs import CandidateTable, CompleteRun, Estimate, Promise
 from advisor.proof.saving import running
 from advisor.proof.splitting import Part, split
 from advisor.successive.machine_time import Worked
@@ -64,9 +64,8 @@ def a_run(
 
 def to_smaller(of: CompleteRun, saving: str = "0.03", **more: Any) -> Promise:
     middle = Decimal(saving)
-    return _promise(
-        of, "machine", middle, change={"instance_type": SMALL}, candidates=TABLE, **more
-    )
+    tables = [CandidateTable(of.cost_usd, TABLE)]
+    return _promise(of, "machine", middle, change={"instance_type": SMALL}, tables=tables, **more)
 
 
 def to_faster_loading(of: CompleteRun, saving: str = "0.03", **more: Any) -> Promise:
@@ -81,7 +80,7 @@ def _promise(of: CompleteRun, key: str, saving: Decimal, **more: Any) -> Promise
         "workload_key": of.workload_key,
         "configuration": of.configuration,
         "change": {},
-        "candidates": [],
+        "tables": [],
         "rules": [],
         "estimate": Estimate(
             saving * Decimal("0.8"),
@@ -107,9 +106,11 @@ def test_a_run_on_a_machine_of_the_table_claims_and_verifies() -> None:
     assert saved(proof) == pytest.approx(420 / 3600 * 0.34)
 
 
-@pytest.mark.parametrize("other", ["m5.large", LARGE])
-def test_a_machine_outside_of_the_table_or_the_same_one_claims_nothing(other: str) -> None:
-    later = a_run(2, usd_per_hour=Decimal("0.1"))
+@pytest.mark.parametrize(("other", "usd_per_hour"), [("m5.large", "0.70"), (LARGE, "0.1")])
+def test_a_dearer_machine_outside_of_the_table_or_the_same_one_claims_nothing(
+    other: str, usd_per_hour: str
+) -> None:
+    later = a_run(2, usd_per_hour=Decimal(usd_per_hour))
     later = replace(later, configuration={**later.configuration, "instance_type": other})
     assert prove([to_smaller(a_run(1))], [a_run(1), later]) == {}
 
@@ -370,7 +371,7 @@ def test_results_within_the_noise_of_the_runs_before_count() -> None:
 
 @pytest.mark.parametrize("setting", ["purchase_option", "region", "service"])
 def test_a_run_that_is_bought_as_advised_claims_and_one_that_is_not_ends_it(setting: str) -> None:
-    """On the same machine, at half the price."""
+    """The run is on the same machine, at half the price."""
     before, after = {"purchase_option": "on_demand"}, {"purchase_option": "spot"}
     if setting != "purchase_option":
         before, after = {setting: "here"}, {setting: "there"}

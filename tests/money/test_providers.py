@@ -41,7 +41,7 @@ print(dict(fields["service"].choices)["nimbus_vm"], dict(fields["provider"].choi
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project with one more provider."""
+    """Return a copy of the project with one more provider."""
     copy = tmp_path_factory.mktemp("scratch")
     scratch_copy.copy(copy)
     (copy / "advisor" / "pricing" / "providers" / "nimbus.py").write_text(MODULE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sqlite3
@@ -33,8 +34,9 @@ from tests.web import factories
 from webapp.analysis.models import CostPart
 from webapp.background import pulling
 from webapp.prices import refresh as refreshing
-from webapp.prices import writing
+from webapp.prices import sources, writing
 from webapp.prices.book import plain, price_book
+from webapp.prices.bundled import sync_bundled
 from webapp.prices.models import Machine, Price, PriceRefresh
 from webapp.prices.sources import Part
 from webapp.prices.tasks import refresh as task
@@ -96,6 +98,21 @@ def test_it_fills_the_table_page_by_page(aws):
     assert row.valid_from == datetime(2026, 11, 1, tzinfo=UTC)
     assert (row.valid_to, row.source, row.estimated) == (None, "AWS Price List", False)
     assert row.seen_at is not None
+
+
+@pytest.mark.django_db
+def test_it_refreshes_the_usual_regions_or_all_that_have_bundled_prices(aws):
+    usual = ["ap-northeast-1", "eu-west-1", "us-east-1", "us-west-2"]
+    assert [part.region for part in sources.parts(["ec2"])] == usual
+    done = [
+        line.partition(":")[0] for line in refresh("--only", "ec2", "--all-regions").splitlines()
+    ]
+    assert len(done) >= 30
+    assert {"ec2/eu-central-1", "ec2/sa-east-1", *(f"ec2/{region}" for region in usual)} <= set(
+        done
+    )
+    with pytest.raises(CommandError, match="not allowed with"):
+        refresh("--all-regions", "--region", "us-east-1")
 
 
 @pytest.mark.django_db
@@ -316,6 +333,34 @@ def test_it_keeps_spot_prices_by_zone(ec2_of_moto):
     count = Price.objects.count()
     refresh("--only", "spot", "--region", "us-east-1", "--again")
     assert Price.objects.count() == count
+
+
+@pytest.mark.django_db
+def test_one_command_refreshes_prices_machines_and_spot_and_the_book_uses_them(aws, ec2_of_moto):
+    """The command reads copies of AWS's answers: the price list's schema, and moto's record of
+    EC2.
+    """
+    sync_bundled()
+    aws.entries = [
+        ec2_entry("g5.xlarge", "1.111"),
+        ec2_entry("g5.xlarge", "1.222", region="us-west-2"),
+        sagemaker_entry("ml.g5.xlarge", "1.444"),
+    ]
+    done = refresh("--region", "us-east-1")
+    for part in ("ec2", "sagemaker_training", "machines", "spot"):
+        assert f"{part}/us-east-1: " in done
+    key = PriceKey("aws", "ec2", "us-east-1", "g5.xlarge")
+    training = PriceKey("aws", "sagemaker_training", "us-east-1", "ml.g5.xlarge")
+    book, now = price_book(factories.workspace(), ["us-east-1", "us-west-2"]), timezone.now()
+    assert book.price_at(key, now).row.usd_per_hour == Decimal("1.111")
+    assert book.price_at(training, now).row.usd_per_hour == Decimal("1.444")
+    west = dataclasses.replace(key, region="us-west-2")
+    assert book.price_at(west, now).row.usd_per_hour == Decimal("1.006"), "bundled: not asked"
+    assert Machine.objects.filter(region="us-east-1", instance_type="g5.xlarge").exists()
+    assert refreshed(purchase_option="spot")["g5.xlarge"] == Decimal("0.00001")
+    again = refresh("--region", "us-east-1").splitlines()
+    assert len(again) == 4
+    assert all(line.endswith("refreshed within the last 20 hours") for line in again)
 
 
 spot_changes = st.lists(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.costing.electricity import Electricity
 from advisor.costing.projection import Projection
 from advisor.run_summary import (
     RunSummary,
@@ -35,6 +36,7 @@ def _of(kind: type) -> st.SearchStrategy:  # type: ignore[type-arg]
     known = numbers | optional | others
     if kind is RunSummary:
         known["Projection | None"] = st.none() | _of(Projection)
+        known["Electricity | None"] = st.none() | _of(Electricity)
         known["SuccessiveVerdict | None"] = st.none() | _of(SuccessiveVerdict)
         known["list[Trouble]"] = st.lists(_of(Trouble), max_size=3)
     return st.builds(kind, **{name: known[type_] for name, type_ in kind.__annotations__.items()})

@@ -1,21 +1,22 @@
-"""Which machines could hold a run."""
+"""The machines that could hold a run."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trimtab.wire import NodeFacts
 
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
 from advisor.sizing.candidates import Candidate, candidates
-from advisor.sizing.demand import PRESETS, SAFE, SAVE, Demand
+from advisor.sizing.demand import PRESETS, SAFE, SAVE, Demand, demand_of, missing_for_demand
 
 AS_OF = datetime(2026, 8, 22, tzinfo=UTC)
 BOOK = PriceBook(bundled_prices())
@@ -27,6 +28,30 @@ SMALL_JOB = Demand(
     instance_type="m5.2xlarge",
     region="us-east-1",
 )
+
+
+@dataclass(frozen=True)
+class Used:
+    """The use that was measured of a run."""
+
+    starved_share: float | None
+    cores_busy_p95: float | None = 1.3
+    memory_p99_bytes: float | None = 2.0 * GIB
+    disk_bytes_per_second_p95: float | None = None
+    network_bytes_per_second_p95: float | None = None
+
+
+@pytest.mark.parametrize(
+    ("starved", "is_judged"), [(None, True), (0.0, True), (0.04, True), (0.05, False)]
+)
+def test_no_size_is_advised_while_starvation_hides_the_demand(
+    starved: float | None, is_judged: bool
+) -> None:
+    nodes = [NodeFacts(machine_id="m", provider="aws", instance_type="m5.2xlarge", vcpus=8)]
+    assert (demand_of(nodes, Used(starved), 3600) is not None) == is_judged
+    missing = missing_for_demand(nodes, Used(starved))
+    assert bool(missing) != is_judged
+    assert is_judged or "it waited for a core in 5 % of the time" in missing[0]
 
 
 def by_name(demand: Demand, preset: str = "balanced") -> dict[str, Candidate]:
@@ -55,7 +80,7 @@ def test_it_puts_those_that_fit_first_and_the_cheapest_of_them_first() -> None:
     ("name", "reason"),
     [
         ("m6g.large", "arm64"),
-        ("p3.2xlarge", "no longer available: last offered 2026-04-01"),
+        ("dl1.24xlarge", "GPUs, which the run doesn't use"),
         ("g5.xlarge", "GPUs, which the run doesn't use"),
         ("t3.large", "credits"),
         ("r7a.medium", "1.3 busy of 1"),

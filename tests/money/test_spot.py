@@ -20,7 +20,7 @@ HOUR = 3600.0
 
 
 def simulated_seconds(work: float, interval: float, of: Interruptions, random: Random) -> float:
-    """One run, event by event: when interrupted, it restarts at the last checkpoint."""
+    """Simulate one run, event by event: when interrupted, it restarts at the last checkpoint."""
     now, done, next_loss = 0.0, 0.0, random.expovariate(1 / of.mean_seconds)
     while done < work:
         part = min(interval, work - done)

@@ -40,7 +40,7 @@ def history(
     machines: tuple[str, ...] = (),
     prior: Prior | None = None,
 ) -> list[JudgedRun]:
-    """Daily runs, numbered from 1."""
+    """Judge daily runs, numbered from 1."""
     observations = [
         Observation(
             number,
@@ -267,7 +267,7 @@ def test_two_runs_on_a_machine_never_seen_are_that_machine_and_no_regression():
 
 
 def test_machines_that_never_come_back_explain_nothing():
-    """In a cloud each run may have a machine of its own."""
+    """Each run may have a machine of its own in a cloud."""
     boxes = tuple(f"i-{n}" for n in range(10))
     judged = history(*[1.0] * 8, 1.2, 1.2, machines=boxes)
     assert judged[-1].status == CONFIRMED

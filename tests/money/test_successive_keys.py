@@ -55,7 +55,7 @@ MACHINE = {"instance_type": "g5.xlarge", "depth": 50}
 
 
 def changes(parameter: str) -> tuple[bool, bool]:
-    """Whether another value makes another configuration, and another workload."""
+    """Return whether another value makes another configuration, and another workload."""
     one, other = ({**MACHINE, parameter: value} for value in (1, 2))
     return (
         configuration_key(one) != configuration_key(other),

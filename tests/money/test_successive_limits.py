@@ -1,4 +1,4 @@
-"""Where a run's verdict turns: intervals, confirmations and levels, counted by hand.
+"""The points at which a run's verdict turns: intervals, confirmations and levels, counted by hand.
 
 Equal runs tell no noise of their own. So after `n` of them the spread is that of the prior, 2 %
 with 24 degrees of freedom, and their `n - 1`: 0.02 sqrt(24 / (24 + n - 1)).
@@ -32,7 +32,7 @@ GATE = math.log(1.05)
 
 
 def of(*values: float, pinned: tuple[int, ...] = ()) -> History:
-    """Daily runs, numbered from 1."""
+    """Judge daily runs, numbered from 1."""
     return judge_runs(
         Observation(n, value, DAY + timedelta(days=n), is_pinned=n in pinned)
         for n, value in enumerate(values, start=1)
@@ -87,7 +87,7 @@ def test_a_run_without_verdict_has_no_direction():
     ("apart", "status"), [(0.050, CONFIRMED), (0.054, CONFIRMED), (0.056, SUSPECTED)]
 )
 def test_two_suspected_runs_confirm_each_other_within_22_spreads(apart, status):
-    """After 8 runs: 2.2 x 0.0176 x sqrt(2) = 0.0548."""
+    """The limit after 8 runs is 2.2 x 0.0176 x sqrt(2) = 0.0548."""
     assert spread(8) == pytest.approx(0.0176, rel=1e-2)
     assert statuses(*[1.0] * 8, 1.2, 1.2 * math.exp(apart))[-2:] == [status, status]
 
@@ -179,7 +179,9 @@ def since_a_month(
     correlation: float = 0.0,
     days_old: float = 30,
 ) -> int | None:
-    """`old` runs a month before the last ones, eight between at half the change."""
+    """Return since which run it is worse: `old` runs a month before the last ones, eight between at
+    half the change.
+    """
     values = [1.0] * old + [1.0 + last / 2] * 8 + [1.0 + last] * new
     end = DAY + timedelta(days=60)
     times = [end - timedelta(days=days_old, hours=old - 1 - n) for n in range(old)]

@@ -111,7 +111,7 @@ def test_a_step_of_less_than_five_percent_or_of_four_runs_is_none():
 
 
 def test_a_step_within_the_noise_is_none():
-    """Of five and five runs: 3.5 times the spread of the difference of their means."""
+    """The limit of five and five runs is 3.5 times the spread of the difference of their means."""
     least = 3.5 * 0.03 * math.sqrt(2 / 5)
     assert changed([0.0] * 5 + [least * 0.99] * 5, spread=0.03) is None
     assert changed([0.0] * 5 + [least * 1.01] * 5, spread=0.03) == 5

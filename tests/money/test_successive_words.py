@@ -1,4 +1,4 @@
-"""What a verdict says."""
+"""The words of a verdict."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_any_division_and_order_has_the_same_ledger(
 
 
 def minutes(**of_labels: float) -> tuple[Part, ...]:
-    """A dollar a minute."""
+    """Return minutes that cost a dollar each."""
     return tuple(Part(k, round(v * 60e6), Decimal(str(v))) for k, v in of_labels.items())
 
 
@@ -44,6 +44,11 @@ def test_the_two_figures() -> None:
     found = training_ledger([Attempt((), minutes(effective=50, lost=20, data_stall=20, gap=10))])
     assert found.goodput == Fraction(70, 90), "what nobody knows is neither"
     assert found.effective_share == Fraction(1, 2)
+
+
+def test_slow_first_steps_and_compilation_are_no_goodput() -> None:
+    found = training_ledger([Attempt((), minutes(effective=90, first_steps=6, compile=4))])
+    assert found.goodput == Fraction(9, 10)
 
 
 def test_waiting_for_data_is_no_loss_of_goodput() -> None:
@@ -70,7 +75,7 @@ def loss(name: str) -> bool | None:
 
 
 def held(*spans: tuple[int, int], usd: str | None = "1") -> Attempt:
-    """Spans in seconds; a dollar for all of them together."""
+    """Return an attempt with these spans in seconds; a dollar for all of them together."""
     price = None if usd is None else Decimal(usd)
     return Attempt(tuple((a * 10**6, b * 10**6) for a, b in spans), (Part("effective", 1, price),))
 

@@ -1,4 +1,4 @@
-"""What is advised to be measured first without another machine: half precision, sharing a GPU."""
+"""Advice to measure first, without another machine: half precision, sharing a GPU."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SPEED = LoopSpeed(
 def told(
     speed: LoopSpeed | None, demand: Demand = MACHINE, busy: float = 0.95, runs: int = 10
 ) -> dict[str, Recommendation]:
-    """By kind."""
+    """Return the advice by kind."""
     loop = {"step_seconds": 3000.0, "run_seconds": 3600.0, "wait_share_pct": 0.0}
     gpu = {
         "gpus_count": 1.0,

@@ -1,4 +1,4 @@
-"""What if a job were bought, placed or run in another way."""
+"""The answers to "what if a job were bought, placed or run in another way"."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from advisor.pricing.catalogue import GIB, catalogue
 from advisor.sizing.demand import Demand
 from advisor.sizing.objective import Cheapest, Deadline, Fastest
 from advisor.whatif import Answer, Question, what_if
+from tests.cpu_time import is_within
 
 AS_OF = datetime(2026, 8, 22, tzinfo=UTC)
 BOOK = PriceBook(bundled_prices())
@@ -106,7 +107,7 @@ def test_all_types_are_answered_in_a_fifth_of_a_second() -> None:
     ask()
     began = time.process_time()
     answer = ask()
-    assert time.process_time() - began < 0.2
+    assert is_within(time.process_time() - began, 0.2)
     assert len(answer.table) > 500
 
 

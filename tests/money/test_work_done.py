@@ -25,7 +25,7 @@ def epochs(*pairs: tuple[float, int]) -> Events:
 
 
 def restarted(*more: tuple[float, str, dict], step: int | None = 80) -> NodeFrame:
-    """A hundred steps of 32 samples, then 150 from the 81st."""
+    """Return a hundred steps of 32 samples, then 150 from the 81st."""
     tables = f.steps(100).assign(samples=32.0), f.steps(150, start=120).assign(samples=32.0)
     said = [process(0), process(110, restarts=1), *restore(118, 5, step), *more]
     return gpu_node(*tables, events=said)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 @cache
 def simulated() -> list[SimulatedRun]:
-    """The published pair."""
+    """Return the published pair."""
     return published_runs(WORKSPACE)
 
 
@@ -46,7 +46,7 @@ def as_files(run: SimulatedRun, folder: Path, *, declared: bool = True) -> list[
 
 
 def as_spool(runs: list[SimulatedRun], folder: Path) -> None:
-    """The agent's own spool, if it couldn't reach a service."""
+    """Write the agent's own spool, as it is if it couldn't reach a service."""
     folder.mkdir(parents=True, exist_ok=True)
     spool = Spool(folder / "spool.sqlite3", CAP_BYTES)
     for run in runs:
@@ -64,7 +64,7 @@ def as_spool(runs: list[SimulatedRun], folder: Path) -> None:
 
 
 def command(*words: object, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """`python -m advisor analyse ...`, as a user runs it."""
+    """Run `python -m advisor analyse ...`, as a user does."""
     line = [sys.executable, "-m", "advisor", "analyse", *map(str, words)]
     variables = {**os.environ, "PYTHONPATH": f"{root}:{ROOT / 'agent'}"}
     return subprocess.run(

@@ -20,7 +20,7 @@ PUBLISHED_USD = Decimal("6.15672")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first of the published runs, as files."""
+    """Return the first of the published runs, as files."""
     folder = tmp_path_factory.mktemp("run")
     as_files(simulated()[0], folder / "deep" / "down")
     return folder
@@ -35,7 +35,12 @@ def test_it_prices_and_judges_a_folder_of_segments(folder):
     states = {each["rule"]: each["state"] for each in report["judgements"]}
     assert states["input_bound"] == states["unused_gpus"] == "fired"
     kinds = [each["kind"] for each in report["recommendations"]]
-    assert kinds == ["shorten_start_up", "fix_input_pipeline", "use_all_gpus"]
+    assert kinds == [
+        "change_instance_type",
+        "shorten_start_up",
+        "fix_input_pipeline",
+        "raise_batch",
+    ]
 
 
 def test_it_prints_the_same_as_a_readable_table(folder):
@@ -47,7 +52,9 @@ def test_it_prints_the_same_as_a_readable_table(folder):
         "ml.p3.8xlarge",
         "input_bound",
         "unused gpu",
-        "1. Shorten the start-up",
+        "ml.p3.16xlarge instead of 3",
+        "check that your region still offers it",
+        "2. Shorten the start-up",
     ):
         assert words in done.stdout
     assert "$2.05" in done.stdout, "of each node"

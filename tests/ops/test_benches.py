@@ -26,11 +26,13 @@ MEASUREMENTS = FIXTURES / "speed"
     [
         ("history", "--runs", "30"),
         ("ladder", "--histories", "10"),
+        ("savings", "--jobs", "4"),
         pytest.param(
             ("fleet", "--nodes", "4", "--seconds", "14", "--outage", "2", "--no-peer"),
             marks=pytest.mark.long,
         ),
         pytest.param(("start", "--seconds", "0"), marks=pytest.mark.long),
+        pytest.param(("neighbours", "--only", "asleep", "GAN"), marks=pytest.mark.long),
         pytest.param(("hook_overhead", "--pairs", "3"), marks=NEEDS_TORCH),
         pytest.param(
             ("advice", "--quick"),
@@ -63,7 +65,7 @@ def test_a_part_of_trust_finds_nothing(bench: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("bench", sorted({each.bench for each in PROMISES if each.bench}))
 def test_a_benchmark_can_be_started_from_a_shell(bench: str) -> None:
-    """Where nobody has named Django's settings."""
+    """Nobody has named Django's settings there."""
     variables = {n: v for n, v in os.environ.items() if n != "DJANGO_SETTINGS_MODULE"}
     command = [sys.executable, "-m", f"bench.{bench}", "--help"]
     done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True)

@@ -1,9 +1,11 @@
-"""What `manage.py` does before Django is installed, on small checkouts that need no registry."""
+"""The work of `manage.py` before Django is installed, on small checkouts that need no registry."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -54,7 +56,7 @@ PACKAGE = {"name": "empty", "version": "0.0.0", "lockfileVersion": 3, "packages"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Like ours, with empty locks and an agent of one line."""
+    """Make a checkout like ours, with empty locks and an agent of one line."""
     root = tmp_path / "checkout"
     for folder in ("requirements", "agent", "webapp/service"):
         (root / folder).mkdir(parents=True)
@@ -111,8 +113,22 @@ def test_two_first_starts_at_once_make_one_environment(checkout: Path) -> None:
     both = [start(checkout), start(checkout)]
     outputs = [each.communicate(timeout=120)[0] for each in both]
     assert [each.returncode for each in both] == [0, 0], outputs
-    assert sum(output.count("Creating .venv  ") for output in outputs) == 1
+    made = [re.findall(r"Creating \.venv +done", output) for output in outputs]
+    assert sum(map(len, made)) == 1
     assert sum("waiting for it" in output for output in outputs) == 1
+
+
+def test_a_stage_that_takes_long_says_how_far_it_is(capsys, monkeypatch):
+    """The command may print nothing for a while."""
+    bootstrap = runpy.run_path(str(CHECKOUT / "webapp" / "service" / "bootstrap.py"))
+    run = bootstrap["_run"]
+    monkeypatch.setitem(run.__globals__, "SHOWN_EVERY_SECONDS", {False: 0.05})
+    prints_and_waits = "import time; print('Collecting a', flush=True); time.sleep(1)"
+    run("Installing", [BASE_PYTHON, "-c", prints_and_waits], lambda line: "Collecting" in line, 3)
+    lines = capsys.readouterr().out.splitlines()
+    assert "0/3" in lines[0]
+    assert sum("1/3" in line for line in lines) >= 2
+    assert "done" in lines[-1]
 
 
 def test_a_failed_install_shows_what_pip_said_and_is_tried_again(checkout: Path) -> None:

@@ -24,7 +24,7 @@ KEYS = {
     "mem_limit", "ports", "read_only", "restart", "security_opt", "stop_grace_period", "tmpfs",
     "user", "volumes",
 }  # fmt: skip
-"""Of the Compose specification: an unknown one would be refused."""
+"""The keys of the Compose specification: an unknown one would be refused."""
 OF_THE_IMAGE = {"TRIMTAB_DATA_DIR", "TRIMTAB_STATIC_ROOT", "TRIMTAB_NO_VENV"}
 """Set in the Dockerfile, for the folders that it makes."""
 DIGEST = re.compile(r"[a-z]+:[\w.-]+@sha256:[0-9a-f]{64}")
@@ -37,7 +37,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def documented_settings() -> set[str]:
-    """The variables in the first column of the table of settings."""
+    """Return the variables in the first column of the table of settings."""
     lines = (CHECKOUT / "docs" / "configuration.md").read_text(encoding="utf-8").splitlines()
     cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     return {name for cell in cells for name in re.findall(r"`([A-Z][A-Z0-9_]+)`", cell)}
@@ -114,7 +114,7 @@ def check_health(port: int, first_process: int) -> int:
 
 @pytest.fixture
 def web() -> Iterator[subprocess.Popen[bytes]]:
-    """What the check takes for the web server."""
+    """Yield what the check takes for the web server."""
     with subprocess.Popen([sys.executable, "-c", WEB], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()

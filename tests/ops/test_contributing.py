@@ -16,7 +16,7 @@ SHORTER = [(thing, path) for thing, each in ADDITIONS.items() for path in each.f
 
 
 def named_files(thing: str) -> list[str]:
-    """The paths of the numbered list under a heading."""
+    """Return the paths of the numbered list under a heading."""
     section = DOCUMENT.read_text().split(f"\n### {thing}\n")[1].split("\n#")[0]
     return ITEM.findall(section)
 

@@ -99,7 +99,7 @@ def _child(name: str, script: str, *arguments: str, silence: float | None) -> di
 
 @contextmanager
 def supervising(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator[Supervised]:
-    """Once all are ready."""
+    """Yield the supervisor once all are ready."""
     with started(logs, answers, *children) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -108,7 +108,7 @@ def supervising(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator
 
 @contextmanager
 def started(logs: Path, answers: int, *children: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
-    """These, and a web server that falls silent after so many answers."""
+    """Start these children, and a web server that falls silent after so many answers."""
     port = free_port()
     local = {"host": "127.0.0.1", "port": port, "host_header": "127.0.0.1", "scheme": "http"}
     web = _child("web", WEB, str(port), str(answers), silence=None)

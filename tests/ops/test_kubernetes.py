@@ -37,7 +37,7 @@ def resources() -> Iterator[dict[str, Any]]:
 
 
 def workloads() -> dict[str, dict[str, Any]]:
-    """Deployments and jobs by name."""
+    """Return deployments and jobs by name."""
     kinds = ("Deployment", "Job")
     return {each["metadata"]["name"]: each for each in resources() if each["kind"] in kinds}
 

@@ -28,13 +28,15 @@ def documents() -> list[Path]:
 
 
 def dead_links(document: Path) -> list[str]:
-    """`target: what is wrong`, for each link and picture of a document that leads nowhere."""
+    """Return `target: what is wrong`, for each link and picture of a document that leads
+    nowhere.
+    """
     checked = [(target, _problem(document, target)) for target in _targets(document)]
     return [f"{target}: {problem}" for target, problem in checked if problem]
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors that GitHub gives to a document's headings."""
+    """Return the anchors that GitHub gives to a document's headings."""
     seen: Counter[str] = Counter()
     given = set()
     for heading in _headings(document):

@@ -31,7 +31,7 @@ sys.exit(0 if report(outcomes(mutants, 1), 90.0) else 1)
 
 
 def of_the_threshold() -> Mutant:
-    """`>` for `>=` in the check of a budget's threshold."""
+    """Return the mutant that has `>` for `>=` in the check of a budget's threshold."""
     [found] = [
         mutant
         for mutant in mutants_of(Target("budget", (BUDGET,), (TESTS,)))

@@ -1,4 +1,4 @@
-"""What `manage.py up` does before the first process starts: everything once, nothing twice."""
+"""The work of `manage.py up` before the first process starts: everything once, nothing twice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_a_migration_that_was_taken_back_is_noticed():
 
 @pytest.mark.usefixtures("prepared")
 def test_other_migrations_in_the_code_are_noticed(tmp_path, settings, monkeypatch):
-    """As after an update: the database says it has what an app no longer holds, or the reverse."""
+    """The database says, as after an update, that it has what an app no longer holds, or the
+    reverse.
+    """
     app = tmp_path / "later_app"
     (app / "migrations").mkdir(parents=True)
     (app / "__init__.py").touch()
@@ -72,7 +74,7 @@ def test_a_database_without_tables_is_not_current(tmp_path, settings):
 
 @pytest.fixture
 def source(tmp_path, settings) -> Path:
-    """The only static file there is; where it is collected is in the settings."""
+    """Return the only static file there is; where it is collected is in the settings."""
     made = tmp_path / "sources" / "page.css"
     made.parent.mkdir()
     made.write_text("a {}")
@@ -97,7 +99,7 @@ def test_static_files_are_made_again_when_a_source_has_changed(source, settings)
 
 @pytest.mark.parametrize("has_mark", [True, False], ids=["with the mark", "without the mark"])
 def test_static_files_that_a_power_loss_emptied_are_made_again(source, settings, has_mark):
-    """Their names are durable before their content, in any order."""
+    """The names of files are durable before their content, in any order."""
     preparation.prepare_static_files()
     collected = [path for path in settings.STATIC_ROOT.rglob("*") if path.is_file()]
     before = {path: path.read_bytes() for path in collected}

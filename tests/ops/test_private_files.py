@@ -43,14 +43,14 @@ def umask(mask: int) -> Iterator[None]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Everybody may enter it; the folders of pytest itself are closed."""
+    """Yield a folder that everybody may enter; the folders of pytest itself are closed."""
     with tempfile.TemporaryDirectory(prefix="trimtab-private-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
 def readable_by_nobody(data: Path) -> list[str]:
-    """Those of the folder and everything in it that the user `nobody` can read."""
+    """Return those of the folder and everything in it that the user `nobody` can read."""
     paths = [data, *data.rglob("*")]
     assert len(paths) > 10
     command = ["/bin/sh", "-c", PRINT_READABLE, "sh", *map(str, paths)]
@@ -147,7 +147,7 @@ def test_the_spool_of_an_agent_and_its_files_are_private(tmp_path):
 
 @pytest.fixture
 def databases(settings, monkeypatch):
-    """A test may say where the database is."""
+    """Let a test say where the database is."""
     monkeypatch.setitem(settings.DATABASES, "default", settings.DATABASES["default"])
 
 

@@ -1,4 +1,4 @@
-"""Where the private Redis lives, and with which options it starts."""
+"""The place of the private Redis, and the options with which it starts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bundled() -> str:
 
 
 def servers() -> list[str]:
-    """The one on the PATH, if any, and the bundled one."""
+    """Return the one on the PATH, if any, and the bundled one."""
     on_path = (shutil.which(name) for name in ("redis-server", "valkey-server"))
     return [server for server in (*on_path, bundled()) if server]
 

@@ -1,4 +1,4 @@
-"""However the service ends, no process of it remains."""
+"""No process of the service remains, however it ends."""
 
 from __future__ import annotations
 

@@ -192,7 +192,9 @@ def test_a_skip_fails_only_when_everything_is_required(
 
 
 def test_tests_of_one_group_run_in_one_worker(tmp_path: Path) -> None:
-    """Else each worker starts every service. pytest-xdist needs a pytest that it knows for it."""
+    """Each worker would start every service otherwise. pytest-xdist needs a pytest that it knows
+    for it.
+    """
     test = tmp_path / "test_grouped.py"
     test.write_text(GROUPED)
     words = [sys.executable, "-m", "pytest", "-p", "no:django", "-n", "2", "--dist", "loadgroup"]

@@ -55,7 +55,7 @@ def test_it_keeps_its_secrets_from_other_users(service: Service) -> None:
 
 
 def test_it_needs_little_memory_while_idle(service: Service) -> None:
-    """Its pool included. `bench/start.py` measures it a minute after the start."""
+    """The pool is included. `bench/start.py` measures it a minute after the start."""
     worker = service.part("worker")
     assert worker is not None
     wait_until(worker.children, 60, "a pool")
@@ -80,7 +80,7 @@ def test_slow_clients_do_not_stop_it(service: Service) -> None:
 
 
 class _Client:
-    """As much of Django's test client as an agent needs."""
+    """A client with as much of Django's test client as an agent needs."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -12,7 +12,7 @@ from webapp.management.commands.test import checks
 
 
 def run_check(stage: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The stage of `manage.py test`, over other files than ours."""
+    """Run the stage of `manage.py test`, over other files than ours."""
     command = next(one.command for one in checks() if one.name == stage)
     ours = command.index("README.md")
     return subprocess.run(

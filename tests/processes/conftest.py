@@ -46,7 +46,9 @@ class Machine:
         return str(json.loads((self.state / "result.json").read_text())["run_id"])
 
     def spooled(self) -> dict[tuple[str, int], bytes]:
-        """Every sealed segment: acknowledged ones stay in the spool for a quarter of an hour."""
+        """Return every sealed segment: acknowledged ones stay in the spool for a quarter of an
+        hour.
+        """
         (file,) = [path for path in (self.state / "spool").rglob("*") if _is_database(path)]
         with sqlite3.connect(file) as connection:
             rows = connection.execute("SELECT session, seq, body FROM segments")

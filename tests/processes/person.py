@@ -22,7 +22,7 @@ class Person:
         self.send(address, address, form)
 
     def press(self, page: str, path: str) -> None:
-        """A button of that page that asks for something elsewhere."""
+        """Press a button of that page that asks for something elsewhere."""
         self.send(page, self.service.url + path, {})
 
     def send(self, source: str, address: str, form: Mapping[str, object]) -> str:
@@ -36,6 +36,6 @@ class Person:
         return answer.text
 
     def page(self, address: str) -> str:
-        """Empty where there is none yet."""
+        """Return the page, or an empty text where there is none yet."""
         answer = self.session.get(address, timeout=20)
         return answer.text if answer.status_code == 200 else ""

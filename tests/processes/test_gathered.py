@@ -20,7 +20,7 @@ from tests.service.uploads import FakeAgent
 pytestmark = pytest.mark.processes
 OF_THE_MOMENT = {"date", "content-length"}
 GATHERED, ALONE = "", "?"
-"""What is added to the target: with a query it takes the way of any request."""
+"""The texts that are added to the target: with a query it takes the way of any request."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,9 @@ def agent(service: Service) -> FakeAgent:
 def _asked(
     service: Service, agent: FakeAgent, seq: int, way: str, body: bytes, **headers: str
 ) -> tuple[int, dict[str, str], dict[str, Any]]:
-    """The status, the headers and what is said, without what differs from moment to moment."""
+    """Return the status, the headers and what is said, without what differs from moment to
+    moment.
+    """
     asked = agent.asked(seq, body, **headers)
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
     with closing(connection):

@@ -31,7 +31,7 @@ def query(service: Service, sql: str) -> list[tuple[Any, ...]]:
 
 
 def kill_worker(service: Service) -> None:
-    """With its children, at once."""
+    """Kill the worker with its children, at once."""
     worker = service.part("worker")
     assert worker is not None
     kill_all([worker, *worker.children(recursive=True)])
@@ -93,14 +93,14 @@ def test_a_killed_worker_loses_nothing_that_it_fetched(tmp_path: Path) -> None:
 
 
 def wait_for_files(place: Path, count: int) -> list[Path]:
-    """The folder of the import, once it has so many files."""
+    """Return the folder of the import, once it has so many files."""
 
     wait_until(lambda: any(len(known(each)) >= count for each in place.glob("*")), 30, "files")
     return list(place.iterdir())
 
 
 def known(folder: Path) -> list[str]:
-    """The paths that were fetched as a whole, by the import's own list."""
+    """Return the paths that were fetched as a whole, by the import's own list."""
     listed = folder / "fetched"
     lines = listed.read_text().splitlines() if listed.exists() else []
     return [json.loads(line)[0] for line in lines]

@@ -43,7 +43,7 @@ def made(place: Path) -> list[int]:
 
 
 def lost(steps: list[int]) -> int:
-    """Those whose number comes again later."""
+    """Return the number of steps whose number comes again later."""
     return sum(number in steps[at + 1 :] for at, number in enumerate(steps))
 
 

@@ -59,15 +59,18 @@ class PatientClient:
 
 @dataclass(frozen=True)
 class Kill:
-    """When the process was dead, by the monotonic clock, and the Message-IDs that were committed as
-    sent by then."""
+    """A kill: when the process was dead, by the monotonic clock, and the Message-IDs that were
+    committed as sent by then.
+    """
 
     at: float
     part: str
     sent: frozenset[str]
 
     def falls_between(self, first: Delivery, second: Delivery) -> bool:
-        """After the mail server was asked to take the mail, and before we knew that it had."""
+        """Return whether it came after the mail server was asked to take the mail, and before we
+        knew that it had.
+        """
         is_between = self.part == "worker" and first.asked_at <= self.at <= second.at
         return is_between and first.message_id not in self.sent
 
@@ -87,7 +90,7 @@ class Post:
             return connection.execute(sql).fetchall()
 
     def add_people(self) -> None:
-        """Two more, and wait until the service knows whom it has."""
+        """Add two more, and wait until the service knows whom it has."""
         added = manage(self.service.data_dir, "shell", "-c", ADD_PEOPLE)
         assert added.wait(60) == 0, added.stdout.read() if added.stdout else ""
         wanted = [(len(PEOPLE),)]
@@ -112,14 +115,16 @@ class Post:
             self.kills.append(Kill(at, name, frozenset(self.sent())))
 
     def due(self) -> set[str]:
-        """A name for each mail that there has to be: person and job. What part of a run seemed to
-        show isn't news once the whole run doesn't, and of a job only the best is."""
+        """Return a name for each mail that there has to be: person and job. What part of a run
+        seemed to show isn't news once the whole run doesn't, and of a job only the best is.
+        """
         jobs = set(self._jobs().values())
         return {f"{person} {job}" for job in jobs for person in PEOPLE}
 
     def sent(self) -> dict[str, str]:
-        """Message-ID -> person and job, of every mail that was sent. Without a job: what was mailed
-        isn't recommended."""
+        """Return Message-ID -> person and job, of every mail that was sent. Without a job: what was
+        mailed isn't recommended.
+        """
         rows = self.query(
             "SELECT m.message_id, u.email, m.subject_key FROM notify_mail m"
             " JOIN accounts_user u ON u.id = m.user_id WHERE m.state = 'sent'"
@@ -128,7 +133,7 @@ class Post:
         return {message_id: f"{email} {jobs.get(UUID(key))}" for message_id, email, key in rows}
 
     def _jobs(self) -> dict[UUID, int]:
-        """What is recommended -> its job."""
+        """Return what is recommended -> its job."""
         rows = self.query("SELECT uuid, job_id FROM advice_recommendation WHERE state = 'active'")
         return {UUID(uuid): job for uuid, job in rows}
 
@@ -151,7 +156,7 @@ class Post:
         return [self.query(each) for each in (mails, advice, runs)]
 
     def copies(self) -> dict[str, list[Delivery]]:
-        """Message-ID -> what arrived of it."""
+        """Return Message-ID -> what arrived of it."""
         found: dict[str, list[Delivery]] = {}
         for delivery in self.mailbox.deliveries:
             found.setdefault(delivery.message_id, []).append(delivery)
@@ -173,7 +178,9 @@ def post(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Post]:
 
 
 def assert_each_person_got_each_mail_once(post: Post) -> None:
-    """Once; or twice where a kill fell between the server's answer and our commit."""
+    """Check that each came once; or twice where a kill fell between the server's answer and our
+    commit.
+    """
     copies, sent = post.copies(), post.sent()
     assert set(copies) == set(sent)
     assert sorted(sent.values()) == sorted(post.due())
@@ -186,7 +193,7 @@ def assert_each_person_got_each_mail_once(post: Post) -> None:
 
 
 def kill_at_random(post: Post, chance: random.Random, kills: int) -> None:
-    """In the middle of a dialogue with the mail server as well as at any time."""
+    """Kill in the middle of a dialogue with the mail server as well as at any time."""
     is_due = threading.Event()
 
     def in_the_dialogue() -> None:

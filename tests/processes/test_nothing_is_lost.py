@@ -42,7 +42,7 @@ class Stored:
         return {place: (folder / key).read_bytes() for place, key in self.rows().items()}
 
     def rows(self) -> dict[tuple[str, int], str]:
-        """The key of each segment's object."""
+        """Return the key of each segment's object."""
         rows = self.query(
             "SELECT g.session_id, g.seq, g.object_key FROM runs_segment g"
             " JOIN runs_session s ON s.id = g.session_id JOIN runs_node n ON n.id = s.node_id"
@@ -70,7 +70,7 @@ def _dashed(session: str) -> str:
 
 
 def expected_cost_nano_usd(bodies: dict[tuple[str, int], bytes]) -> int:
-    """From the agent's own segments alone: the session's length times the price."""
+    """Return the cost from the agent's own segments alone: the session's length times the price."""
     ends = [
         segment.start_ms + event.time_ms
         for segment in map(decode_segment, bodies.values())
@@ -109,7 +109,7 @@ def hold_down(service: Service, name: str, seconds: float) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["web", "worker", "redis"])
 def test_no_sample_and_no_cent_differs_when_a_part_is_killed(service, machine, name):
-    """With the real agent. `tests/faults` does more, with simulated agents."""
+    """The agent is the real one. `tests/faults` does more, with simulated agents."""
     training = machine.run(24)
     time.sleep(11)
     hold_down(service, name, 5)

@@ -19,11 +19,11 @@ from tests.service.uploads import FakeAgent
 
 pytestmark = pytest.mark.processes
 PATIENCE_SECONDS = 60
-"""From the upload of the probe to the advice."""
+"""The seconds from the upload of the probe to the advice."""
 HOUR_MS = 3_600_000
 STEP_MS = 10_000
 HOURS = 200
-"""So long that measuring costs less than it may save."""
+"""The hours of the training: so many that measuring costs less than it may save."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Site:
     run: Training
 
     def probe(self, **unlike: Any) -> None:
-        """On the first machine that was to be measured, replayed."""
+        """Replay a probe on the first machine that was to be measured."""
         [machine, *_] = json.loads(self.advice("probe")[0])["probe"]
         agent = replace(self.run.agent, started_at_ns=time.time_ns() - 600 * 10**9)
         probe = Training(
@@ -44,7 +44,7 @@ class Site:
         probe.send()
 
     def advice(self, kind: str) -> list[str]:
-        """The changes that are recommended."""
+        """Return the changes that are recommended."""
         rows = self._query(
             "SELECT change FROM advice_recommendation"
             " WHERE kind = ? AND state = 'active' AND NOT is_provisional",

@@ -39,7 +39,7 @@ def person(service: Service) -> Person:
 
 
 class Run:
-    """Of the training above, seen by a person."""
+    """A run of the training above, seen by a person."""
 
     def __init__(self, machine: Machine, person: Person) -> None:
         assert machine.service is not None
@@ -52,11 +52,11 @@ class Run:
         return self.machine.trimtab("run", "--run", self.id, *options, "--", *training)
 
     def files(self) -> list[tuple[str, str]]:
-        """Address and name of each on the page."""
+        """Return address and name of each file on the page."""
         return FILE.findall(self.person.page(self.page))
 
     def saved_trace(self) -> tuple[str, int]:
-        """The one file's name, and how many optimizer steps its trace shows."""
+        """Return the one file's name, and how many optimizer steps its trace shows."""
         wait_until(lambda: bool(self.files()), 30, "the trace on the page")
         ((path, name),) = self.files()
         assert self.machine.service is not None

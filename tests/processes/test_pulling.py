@@ -74,17 +74,17 @@ class Place:
         self.run(ROWS.format(count=count, prefix=prefix))
 
     def rows(self) -> dict[str, tuple[int, int, int, int]]:
-        """Workspace -> wanted, done, kills, attempts."""
+        """Return workspace -> wanted, done, kills, attempts."""
         line = next(x for x in self.run(STATE).splitlines() if x.startswith("ROWS"))
         return {name: tuple(rest) for name, *rest in json.loads(line.removeprefix("ROWS"))}
 
     def done(self) -> list[str]:
-        """What was worked on to its end, in turn, by whichever process."""
+        """Return what was worked on to its end, in turn, by whichever process."""
         file = self.data_dir / "done"
         return [line.split()[1] for line in file.read_text().splitlines()] if file.exists() else []
 
     def begun(self) -> list[tuple[int, str]]:
-        """Process and workspace, in turn."""
+        """Return process and workspace, in turn."""
         file = self.data_dir / "begun"
         lines = file.read_text().splitlines() if file.exists() else []
         return [(int(line.split()[0]), line.split()[1]) for line in lines]
@@ -108,7 +108,7 @@ class Place:
         return process
 
     def sweep(self) -> None:
-        """What beat does every 5 s."""
+        """Do what beat does every 5 s."""
         url = self.variables["REDIS_URL"].replace("unix://", "redis+socket://")
         broker = Celery(broker=url)
         broker.conf.broker_transport_options = {"global_keyprefix": "trimtab:"}
@@ -116,11 +116,11 @@ class Place:
         time.sleep(1)
 
     def messages(self) -> int:
-        """That wait for a worker."""
+        """Return the number of messages that wait for a worker."""
         return int(redis_outage.client(self.variables["REDIS_URL"]).llen("trimtab:work"))
 
     def connections(self) -> set[str]:
-        """What PostgreSQL calls those of the workers."""
+        """Return what PostgreSQL calls the connections of the workers."""
         if "DATABASE_URL" not in self.variables:
             return set()
         with psycopg.connect(self.variables["DATABASE_URL"], application_name="test") as own:

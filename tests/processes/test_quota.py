@@ -75,7 +75,7 @@ def test_two_web_processes_never_exceed_a_quota_together(tmp_path):
 
 
 def _put(service: Service, agent: FakeAgent) -> tuple[int, int]:
-    """Status and size of one upload, on a connection of its own."""
+    """Return status and size of one upload, on a connection of its own."""
     body = encode_segment(agent.segment(0))
     connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
     address = f"/api/v1/runs/{agent.run_id}/segments/{agent.session_id}/0"

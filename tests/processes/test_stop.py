@@ -27,7 +27,7 @@ print("token", Token.make(Workspace.objects.get(), "reader", ["read"])[1])
 
 @pytest.fixture(scope="module")
 def reader(service: Service) -> requests.Session:
-    """Of the API. A hang counts after half a minute from here on."""
+    """Return a reader of the API. A hang counts after half a minute from here on."""
     Person(service).post(
         f"{service.url}/settings/rules/",
         preset="balanced",
@@ -55,7 +55,7 @@ class Training:
         return self.machine.trimtab("run", "--run", self.run_id, *self.options, "--", *command)
 
     def document(self, reader: requests.Session) -> dict[str, Any]:
-        """As the API returns it."""
+        """Return the run as the API describes it."""
         assert self.machine.service is not None
         address = f"{self.machine.service.url}/api/v1/runs/{self.run_id}"
         return dict(reader.get(address, timeout=20).json())
@@ -66,7 +66,7 @@ class Training:
 
 @pytest.fixture
 def trainings(service: Service, tmp_path: Path) -> list[Training]:
-    """One that may be stopped, and one that may not."""
+    """Return a training that may be stopped, and one that may not."""
     return [
         Training(Machine(tmp_path / "allows", service), 600, ("--job", "allows", "--allow-stop")),
         Training(Machine(tmp_path / "forbids", service), 70, ("--job", "forbids")),

@@ -56,8 +56,9 @@ UNDONE = "SELECT COUNT(*) FROM analysis_analysis WHERE NOT is_final OR done < wa
 
 
 def scenario_run(rule_id: str, seed: int) -> SimulatedRun:
-    """A labelled run as agents send it. Its machines and its hours are its own: runs that share a
-    machine share its cost."""
+    """Return a labelled run as agents send it. Its machines and its hours are its own: runs that
+    share a machine share its cost.
+    """
     scenario = next(each for each in SCENARIOS if each.rule_id == rule_id)
     frame = next(labelled(scenario, seed, 1)).frame
     hours = len(RULES) * seed + RULES.index(rule_id)
@@ -158,7 +159,7 @@ def wait_until_judged(service: Service) -> None:
 
 
 def shuffled(runs: list[SimulatedRun], chance: random.Random) -> Iterator[Upload]:
-    """Of all runs by turns, each run's in its order."""
+    """Yield uploads of all runs by turns, each run's in its order."""
     waiting = [uploads_of(run) for run in runs]
     while waiting:
         of_run = chance.choice(waiting)
@@ -189,7 +190,7 @@ def kill_workers(service: Service, chance: random.Random, sending: Future[None])
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Nobody kills anything here."""
+    """Yield a service whose processes nobody kills."""
     service = Service(tmp_path_factory.mktemp("calm")).start()
     yield service
     service.stop()

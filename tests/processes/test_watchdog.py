@@ -22,9 +22,9 @@ from webapp.service import watchdog
 
 pytestmark = pytest.mark.processes
 ENDS_SECONDS = 60
-"""On a machine that is busy with other tests; what counts is the CPU time."""
+"""The seconds to end in on a machine that is busy with other tests; what counts is the CPU time."""
 CPU_SECONDS = 9
-"""What a held process may use from the request on."""
+"""The CPU that a held process may use from the request on."""
 STOPPED_SECONDS = 8
 
 
@@ -84,7 +84,7 @@ def serving(folder: Path) -> Iterator[WebServer]:
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[WebServer]:
-    """One that ends."""
+    """Yield a web server that ends."""
     with serving(tmp_path) as web:
         yield web
 

@@ -37,12 +37,12 @@ if __name__ == "__main__":
 
 
 class Place:
-    """Where a recipe runs."""
+    """The place where a recipe runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.programs = folder / "place", folder / "programs"
         self.calls = folder / "calls"
-        """What stand-ins were called with: a line of JSON each."""
+        """The calls of stand-ins: a line of JSON each."""
         self.folder.mkdir()
         self.programs.mkdir()
         for name in ("trimtab", "python", "python3"):
@@ -78,7 +78,7 @@ class Place:
         )
 
     def run(self, variables: dict[str, str], *words: str) -> int:
-        """The exit code; the output is shown if the test fails."""
+        """Return the exit code; the output is shown if the test fails."""
         process = self.start(variables, *words)
         sys.stdout.write(process.communicate(timeout=120)[0])
         return process.returncode
@@ -94,7 +94,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.fixture(autouse=True)
 def signed(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whatever a recipe sends has the token that its platform gave it."""
+    """Check that a recipe sends all with the token that its platform gave it."""
     asks = "service" in request.fixturenames
     sent = request.getfixturevalue("service").requests if asks else []
     yield
@@ -102,7 +102,7 @@ def signed(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def steps(at: Service) -> dict[int, int]:
-    """How many steps each rank reported."""
+    """Return how many steps each rank reported."""
     found: dict[int, int] = {}
     for segment in at.segments:
         for each in segment.steps:

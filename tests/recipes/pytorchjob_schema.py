@@ -1,4 +1,4 @@
-"""What a PyTorchJob of Kubeflow's training operator may have, as JSON Schema.
+"""A JSON Schema of what a PyTorchJob of Kubeflow's training operator may have.
 
 Names and types are those of the models of `kubeflow-training` 1.9.4 on PyPI, which are made from
 the operator's own OpenAPI description; the values of policies are those of its documentation:
@@ -16,7 +16,7 @@ COUNT = {"type": "integer", "minimum": 0}
 
 
 def of(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
-    """An object without any other field: the API server drops those, or refuses them."""
+    """Return an object without any other field: the API server drops those, or refuses them."""
     return {
         "type": "object",
         "properties": properties,

@@ -33,7 +33,7 @@ ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-job/digits-1"
 
 
 def instructions(recipe: str) -> dict[str, list[str]]:
-    """The arguments of each instruction of a Dockerfile."""
+    """Return the arguments of each instruction of a Dockerfile."""
     found: dict[str, list[str]] = {}
     for line in (EXAMPLES / recipe / "Dockerfile").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -189,7 +189,9 @@ sys.exit(main())
 
 
 def sagemaker(place: Place, host: str) -> dict[str, str]:
-    """A training container of a job with two hosts, where `trimtab` finds its resource file."""
+    """Return a training container of a job with two hosts, where `trimtab` finds its resource
+    file.
+    """
     place.copy("sagemaker")
     place.stand_in("call")
     (place.programs / "pip").unlink(missing_ok=True)
@@ -212,12 +214,12 @@ def sagemaker(place: Place, host: str) -> dict[str, str]:
 
 @pytest.fixture
 def unsigned(environment, service) -> dict[str, str]:
-    """The service, but no token."""
+    """Return the service, but no token."""
     return environment | {"TRIMTAB_URL": service.url}
 
 
 def launched(place: Place, environment: dict[str, str]) -> dict[str, Any]:
-    """What the estimator was made with."""
+    """Return what the estimator was made with."""
     assert place.run(environment, "python", "launch.py") == 0
     options: dict[str, Any] = json.loads(place.calls.read_text().splitlines()[-1])
     return options

@@ -26,7 +26,7 @@ def signed_in(environment, service) -> dict[str, str]:
 OPTIONS = {
     *("job-name", "nodes", "ntasks-per-node", "gpus-per-node", "cpus-per-task", "time", "requeue"),
 }
-"""Of `sbatch`, which takes no others here."""
+"""The options of `sbatch`, which takes no others here."""
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.sbatch")), ids=lambda path: path.name)
@@ -46,7 +46,7 @@ def test_sbatch_takes_its_options(path):
 
 
 def slurm(script: Path, tasks_per_node: int) -> dict[str, str]:
-    """What Slurm sets for `sbatch --ntasks-per-node=N`, by the script's own lines."""
+    """Return what Slurm sets for `sbatch --ntasks-per-node=N`, by the script's own lines."""
     asked = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", script.read_text(), re.MULTILINE))
     assert asked["nodes"] == "2"
     return {
@@ -106,7 +106,7 @@ def ray(place: Place) -> dict[str, str]:
 
 
 def test_workers_of_a_ray_cluster_within_the_run_are_measured(place: Place, signed_in, service):
-    """They are children of each node's daemon, and start after the agent."""
+    """The workers are children of each node's daemon, and start after the agent."""
     place.copy("ray")
     place.stand_in("srun", "scontrol", "ray")
     script = place.folder / "cluster.sbatch"

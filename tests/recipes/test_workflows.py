@@ -68,7 +68,7 @@ SIDE = {"number": 12, "state": "finished", "is_complete": True}
 
 
 def answer(change: str) -> Any:
-    """The service: everything is taken, and runs are compared."""
+    """Answer as the service: everything is taken, and runs are compared."""
 
     def reply(request: Request) -> Reply:
         if "/compare?" in request.path:
@@ -81,7 +81,9 @@ def answer(change: str) -> Any:
 
 
 def run_workflow(place: Place, environment: dict[str, str], given: dict[str, str]) -> list[int]:
-    """The exit code of each step with commands; those after a failure run if their `if` says so."""
+    """Return the exit code of each step with commands; those after a failure run if their `if` says
+    so.
+    """
     [job] = WORKFLOW["jobs"].values()
     codes: list[int] = []
     for step in job["steps"]:
@@ -104,7 +106,7 @@ def runner(place: Place, environment, tmp_path) -> dict[str, str]:
 
 
 def given(service: Service, baseline: str) -> dict[str, str]:
-    """The values of the workflow's expressions."""
+    """Return the values of the workflow's expressions."""
     return {
         "${{ vars.TRIMTAB_URL }}": service.url,
         "${{ vars.TRIMTAB_BASELINE }}": baseline,

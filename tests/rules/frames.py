@@ -19,7 +19,7 @@ Values = float | NDArray[Any]
 
 
 def hardware(vcpus: int = 8, memory_gib: float = 32, gpus: int = 0, **other: Any) -> Hardware:
-    """A node of which everything is known and allocated."""
+    """Return a node of which everything is known and allocated."""
     cards = tuple(GpuHardware("V100", 16 * GIB) for _ in range(gpus))
     memory_bytes = round(memory_gib * GIB)
     given = {"vcpus": vcpus, "effective_cpus": float(vcpus), "memory_bytes": memory_bytes}
@@ -79,13 +79,13 @@ def run(*nodes: NodeFrame, duration: float = 600.0, resolution: float = 1.0) -> 
 
 
 def shifted(frame: RunFrame, seconds: float) -> RunFrame:
-    """The same run with everything in it `seconds` later."""
+    """Return the same run with everything in it `seconds` later."""
     nodes = {key: _shifted_node(n, seconds) for key, n in frame.nodes.items()}
     return replace(frame, nodes=nodes)
 
 
 def padded(frame: RunFrame, cells: int) -> RunFrame:
-    """The same run with `cells` of unknown time before and after its samples."""
+    """Return the same run with `cells` of unknown time before and after its samples."""
     nodes = {
         key: replace(n, samples=_padded_samples(n.samples, cells, frame.resolution_seconds))
         for key, n in frame.nodes.items()

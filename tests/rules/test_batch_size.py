@@ -82,13 +82,13 @@ def test_it_needs_the_patience_of_a_long_run_and_a_quarter_of_a_short_one() -> N
 def test_it_promises_nothing_where_the_loop_waits_for_its_data() -> None:
     verdict = judged(RULE, f.run(used(wait=0.5))).verdict
     assert "the loop waited for data for 50 % of the step time" in verdict.summary
-    assert verdict.waste_seconds_low == 0 < verdict.waste_seconds_high
+    assert verdict.claimed_seconds_low == 0 < verdict.claimed_seconds_high
 
 
 def test_a_gain_never_exceeds_the_idle_time() -> None:
     verdict = judged(RULE, f.run(used(gpu=65.0))).verdict
-    assert verdict.waste_seconds_low == pytest.approx(600 * (1 - 1 / 1.1))
-    assert verdict.waste_seconds_high == pytest.approx(600 * 0.35)
+    assert verdict.claimed_seconds_low == pytest.approx(600 * (1 - 1 / 1.1))
+    assert verdict.claimed_seconds_high == pytest.approx(600 * 0.35)
 
 
 def test_a_running_run_is_judged_once_there_is_enough() -> None:
@@ -105,7 +105,7 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """CPU, GPU and GPU memory all below 70 %; a near miss is above one of them."""
+    """Keep CPU, GPU and GPU memory all below 70 %; in a near miss, one of them is above."""
     above = min(70 / factor, 99.0)
     levels = [above] * 3
     if factor < 1:

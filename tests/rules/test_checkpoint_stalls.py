@@ -25,7 +25,7 @@ def saving(
     gpu_meanwhile: float = 0.0,
     written: float | None = None,
 ) -> NodeFrame:
-    """A thousand seconds with so many checkpoints, at equal distances."""
+    """Return a thousand seconds with so many checkpoints, at equal distances."""
     starts = [(n + 0.5) * 1000 / count for n in range(count)]
     inside = np.zeros(1000, dtype=bool)
     events: list[tuple[float, str, dict[str, Any]]] = []
@@ -65,12 +65,24 @@ def run(node: NodeFrame, duration: float = 1000) -> RunFrame:
             id="writing while the GPU works",
         ),
         pytest.param(run(saving(10, 6, told="")), "insufficient_data", id="nobody tells"),
-        pytest.param(run(saving(3, 3), duration=299), "insufficient_data", id="a short run"),
+        pytest.param(run(saving(2, 50)), "fired", id="two of a tenth"),
+        pytest.param(run(saving(1, 6), duration=60), "fired", id="a single one in a minute"),
+        pytest.param(run(saving(1, 4.9), duration=49), "passed", id="less than five seconds"),
         pytest.param(f.run(), "insufficient_data", id="nothing at all"),
     ],
 )
 def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
+
+
+def test_writing_after_which_no_gpu_works_again_stopped_nothing() -> None:
+    """Such writing is in the idle tail: three of four bursts are left."""
+    whole = saving(4, 50, told="", written=2e8)
+    busy = whole.samples["gpu0.busy_pct"].to_numpy(copy=True)
+    busy[900:] = 0.0
+    ended = f.node(series=whole.samples.assign(**{"gpu0.busy_pct": busy}), of=f.hardware(gpus=1))
+    counts = [judged(RULE, run(each)).numbers.values["stalls_count"] for each in (whole, ended)]
+    assert counts == [4, 3]
 
 
 @pytest.mark.parametrize(("gpu_pct", "state"), [(90.0, "passed"), (0.0, "fired")])
@@ -88,13 +100,15 @@ def test_a_checkpoint_shorter_than_a_sample_is_judged_by_what_is_known(
 
 def test_the_waste_of_stalls_is_most_of_their_time() -> None:
     verdict = judged(RULE, run(saving(10, 6))).verdict
-    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == pytest.approx((42, 57))
+    assert (verdict.claimed_seconds_low, verdict.claimed_seconds_high) == pytest.approx((42, 57))
 
 
 def set_up(world: World, factor: float) -> None:
-    """5 % of the run in at least three checkpoints, recorded or seen as bursts of writing."""
-    each = 0.05 * factor * world.seconds / world.epochs
+    """Spend 5 % of the run in at least three checkpoints, recorded or seen as bursts of writing.
+    The last burst isn't one of them: no GPU works after it."""
     is_recorded = world.random.random() < 0.6
+    count = world.epochs if is_recorded else world.epochs - 1
+    each = 0.05 * factor * world.seconds / count
     world.pauses.append(Pause("checkpoint", each, gpu_pct=1.0, is_told=is_recorded))
     if not is_recorded:
         world.with_steps = False

@@ -79,7 +79,7 @@ MANY = st.builds(
 def test_no_continuation_takes_finished_work_back(
     later: Progress, earlier: Progress, others: list[Progress], loaded_us: int
 ) -> None:
-    """In whichever order the others are named."""
+    """The others may be named in any order."""
     told = why_not(later, loaded_us, earlier, others)
     assert told == why_not(later, loaded_us, earlier, others[::-1])
     if told == GOES_ON:

@@ -21,14 +21,14 @@ TICKS = np.arange(600)
 
 
 def host(cpu: f.Values, *gpus: f.Values, key: str = "n1", **more: Any) -> NodeFrame:
-    """600 s of a node with these GPUs, from the first second on at work."""
+    """Return 600 s of a node with these GPUs, from the first second on at work."""
     busy: dict[str, Any] = {f"gpu{n}__busy_pct": values for n, values in enumerate(gpus)}
     series = f.samples(600, host__cpu_busy_pct=cpu, **busy, **more)
     return f.node(key, series, [f.steps(600)], of=f.hardware(gpus=len(gpus)))
 
 
 def share(of: float) -> f.Values:
-    """The GPU idles in that share of the time."""
+    """Return how busy a GPU is that idles for that share of the time."""
     return np.where(100 * of > TICKS % 100, 2.0, 95.0)
 
 
@@ -111,6 +111,12 @@ def test_it_shows_when_and_counts_each_second_once() -> None:
     assert [w.end_seconds - w.start_seconds for w in numbers.windows] == [60] * 6
 
 
+def test_a_gpu_that_was_never_used_doesnt_wait_for_the_cores() -> None:
+    one, with_unused = (judged(RULE, f.run(host(97.0, share(0.8), *more))) for more in ((), (0.0,)))
+    assert one.verdict.summary == with_unused.verdict.summary
+    assert with_unused.verdict.claimed_seconds_high == one.verdict.claimed_seconds_high / 2
+
+
 def test_a_running_run_that_has_not_used_its_gpu_yet_is_not_judged() -> None:
     live = replace(f.run(host(97.0, 0.0)), final=False)
     assert judged(RULE, live).verdict.state == "insufficient_data"
@@ -123,7 +129,7 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """More than half of the time with the cores above 90 % and the GPUs below 10 %."""
+    """Keep the cores above 90 % and the GPUs below 10 % for more than half of the time."""
     bottleneck(world, factor, "host.cpu_busy_pct", threshold=90.0, loaded=97.0)
 
 

@@ -13,7 +13,7 @@ from rules.category import TIME
 from rules.engine import evaluate, judge_again, lacking
 from rules.frame import RunFrame
 from rules.registry import all_rules
-from rules.rule import Numbers, Rule, Values, Verdict
+from rules.rule import Claim, Numbers, Rule, Values, Verdict
 from tests.rules import frames as f
 
 SECTIONS = (
@@ -21,6 +21,8 @@ SECTIONS = (
     "Why it costs money",
     "When it fires",
     "When it is wrong",
+    "What it claims",
+    "What rules it out",
     "How to fix it",
     "Parameters",
     "Sources",
@@ -103,11 +105,11 @@ def test_a_rule_that_depends_on_the_rest_of_the_run_waits_for_its_end() -> None:
 @pytest.mark.parametrize("waste", [(2.0, 1.0), (-1.0, 1.0), (0.0, float("inf")), (f.GAP, 1.0)])
 def test_a_waste_that_is_no_range_is_a_fault_of_its_rule_alone(waste: tuple[float, float]) -> None:
     def boasts(numbers: Numbers, values: Values) -> Verdict:
-        return Verdict("fired", "Much.", waste_seconds_low=waste[0], waste_seconds_high=waste[1])
+        return Verdict("fired", "Much.", claims=(Claim(("effective",), 1.0, *waste),))
 
     first, second = evaluate(FRAME, {}, [replace(CONTENT, judge=boasts), CONTENT])
     assert first.verdict.state == "insufficient_data"
-    assert "is not a range" in first.verdict.summary
+    assert "is no range" in first.verdict.summary
     assert second.verdict.state == "passed"
 
 

@@ -23,7 +23,7 @@ EPOCH_STEPS = 95
 def epochs(
     gap: float, count: int = 10, told: str = "", gpu: float | None = None, rank: int = 0
 ) -> NodeFrame:
-    """Epochs of 95 s with a gap of so many seconds after each."""
+    """Return epochs of 95 s with a gap of so many seconds after each."""
     tables: list[pd.DataFrame] = []
     events: list[tuple[float, str, dict[str, Any]]] = []
     at, length = 0.0, count * (EPOCH_STEPS + gap)
@@ -59,13 +59,44 @@ def run(node: NodeFrame, duration: float = 1000) -> RunFrame:
         pytest.param(run(epochs(5, told="checkpoint")), "passed", id="told as checkpoint"),
         pytest.param(run(epochs(5, gpu=0.0)), "fired", id="the GPU idles"),
         pytest.param(run(epochs(5, gpu=60.0)), "passed", id="the GPU works"),
-        pytest.param(run(epochs(5), duration=290), "insufficient_data", id="a short run"),
+        pytest.param(run(epochs(5), duration=290), "fired", id="a short run"),
+        pytest.param(run(epochs(20, count=3), duration=400), "fired", id="two of a tenth"),
+        pytest.param(run(epochs(20, count=3), duration=401), "passed", id="two, not quite"),
+        pytest.param(run(epochs(3, count=2), duration=30), "passed", id="less than five seconds"),
         pytest.param(run(f.node()), "insufficient_data", id="no steps"),
         pytest.param(f.run(), "insufficient_data", id="nothing at all"),
     ],
 )
 def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
+
+
+def test_a_hang_is_no_gap_between_epochs() -> None:
+    """Fifteen minutes without a step and without any work, in which five pauses of 5 s are few."""
+    tables = [f.steps(90, start=at) for at in (0, 95, 190, 285, 1285, 1380)]
+    busy = np.zeros(1475)
+    for table in tables:
+        begin = round(float(table["start_seconds"].min()))
+        busy[begin : begin + 90] = 90.0
+    series = f.samples(1475, gpu0__busy_pct=busy, tree__cpu_seconds_total=np.cumsum(busy / 90))
+    node = f.node("n1", series, tables, of=f.hardware(gpus=1))
+    frame = run(node, duration=1475)
+    assert judged("hung", frame).verdict.state == "fired"
+    judgement = judged(RULE, frame)
+    assert judgement.verdict.state == "passed"
+    assert judgement.numbers.values["gap_seconds"] < 60
+
+
+def test_time_from_which_nothing_has_arrived_is_no_gap() -> None:
+    """Steps of such a time are missing with its samples, as while a segment is on its way."""
+    busy, tables = np.full(400, 50.0), [f.steps(100), f.steps(200, start=200.0)]
+    busy[100:200] = np.nan
+    missing, seen = (
+        f.node("n1", f.samples(len(busy), host__cpu_busy_pct=values), tables)
+        for values in (busy, np.nan_to_num(busy))
+    )
+    assert judged(RULE, run(missing, duration=400)).verdict.state == "passed"
+    assert judged(RULE, run(seen, duration=400)).verdict.state == "fired"
 
 
 @pytest.mark.parametrize(
@@ -96,8 +127,8 @@ def test_a_gap_without_a_sample_is_judged_like_the_others(
 
 def test_the_waste_is_part_of_the_gaps_and_the_windows_are_the_gaps() -> None:
     judgement = judged(RULE, run(epochs(5)))
-    assert judgement.verdict.waste_seconds_low == pytest.approx(0.6 * 45)
-    assert judgement.verdict.waste_seconds_high == pytest.approx(0.9 * 45)
+    assert judgement.verdict.claimed_seconds_low == pytest.approx(0.6 * 45)
+    assert judgement.verdict.claimed_seconds_high == pytest.approx(0.9 * 45)
     assert len(judgement.numbers.windows) == 9
 
 
@@ -109,7 +140,9 @@ def test_steps_of_another_rank_do_not_fill_the_gaps() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """2 % of the run between epochs; a near miss may be longer, but recorded as evaluation."""
+    """Spend 2 % of the run between epochs; a near miss may be longer, but recorded as
+    evaluation.
+    """
     world.step_seconds = world.random.uniform(0.4, 0.8)
     is_recorded = factor < 1 and world.random.random() < 0.4
     share = 0.04 if is_recorded else 0.02 * factor

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rules.frame import RunFrame
+from tests.rules import frames as f
 from tests.rules.cases import judged
 from tests.rules.endings import ends, run, saved
 from tests.rules.scenarios import confounders
@@ -39,11 +40,20 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 
 def test_what_is_lost_is_the_time_since_the_last_checkpoint() -> None:
     verdict = judged(RULE, run(saved(1000) + saved(3000) + FAILED)).verdict
-    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (500, 1000)
+    assert (verdict.claimed_seconds_low, verdict.claimed_seconds_high) == (500, 1000)
+
+
+def test_starting_up_is_no_lost_work() -> None:
+    """A restart needs it again, saved or not."""
+    worked = [f.steps(3600, start=400.0)]
+    frame = f.run(f.node(step_tables=worked, events=FAILED), duration=4000)
+    verdict = judged(RULE, frame).verdict
+    assert verdict.claimed_seconds_high == pytest.approx(3600, abs=2)
+    assert "with 1 h 0 m of work since" in verdict.summary
 
 
 def set_up(world: World, factor: float) -> None:
-    """Half an hour, and 5 minutes since the last checkpoint."""
+    """Fail after half an hour, or 5 minutes after the last checkpoint."""
     world.ending = "failed"
     if world.random.random() < 0.5:
         world.seconds = 1800 * factor

@@ -22,7 +22,7 @@ RULE = "gpus_not_measured"
 def held(
     gpus: int = 0, of_type: int = 0, seconds: float = 600, key: str = "n1", **series: Any
 ) -> NodeFrame:
-    """A node with `gpus` that the agent listed, of a type that has `of_type`."""
+    """Return a node with `gpus` that the agent listed, of a type that has `of_type`."""
     table = f.samples(seconds, host__cpu_busy_pct=12.0, host__memory_used_bytes=4e9, **series)
     return f.node(key, table, of=f.hardware(gpus=gpus, gpus_of_type=of_type))
 
@@ -59,7 +59,7 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 def test_it_names_the_node_and_how_many_and_claims_no_waste() -> None:
     verdict = judged(RULE, f.run(held(gpus=1, **USED), held(of_type=4, key="n2"))).verdict
     assert verdict.summary == "The utilisation of 4 GPUs on n2 is unknown."
-    assert verdict.waste_seconds_high == 0
+    assert verdict.claimed_seconds_high == 0
 
 
 def test_a_gpu_that_was_not_given_to_the_run_is_not_missed() -> None:
@@ -82,7 +82,7 @@ def test_no_other_rule_takes_unseen_gpus_for_none_or_for_idle(final: bool) -> No
 
 
 def set_up(world: World, factor: float) -> None:
-    """The last GPU's driver doesn't answer; in a near miss it stops to answer."""
+    """Let the last GPU's driver answer nothing; in a near miss it stops answering."""
 
     def change(node: Node) -> None:
         for name in ("busy_pct", "memory_used_bytes", "power_watts"):

@@ -36,7 +36,7 @@ SAMPLED = [each for each in SCENARIOS if each.rule_id != "checkpoint_interval"]
 
 
 def scenarios(among: list[Scenario]) -> pytest.MarkDecorator:
-    """One worker has all tests of a scenario, whose runs are made once."""
+    """Group the scenarios: one worker has all tests of a scenario, whose runs are made once."""
     return pytest.mark.parametrize(
         "scenario",
         [
@@ -56,7 +56,7 @@ EITHER_SIDE = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def run_of() -> RunOf:
-    """A run beyond a rule's threshold, or one below it, in a store."""
+    """Return a run beyond a rule's threshold, or one below it, in a store."""
     made: dict[tuple[str, bool], Stored] = {}
 
     def run(scenario: Scenario, fires: bool) -> Stored:
@@ -165,13 +165,13 @@ def states(frame: RunFrame, rules: list[Rule]) -> dict[str, str]:
 
 
 def stable_states(frame: RunFrame) -> dict[str, str]:
-    """The verdicts of the rules whose verdict on the run is outside of the band."""
+    """Return the verdicts of the rules whose verdict on the run is outside of the band."""
     pairs = zip(RULES, evaluate(frame, {}), strict=True)
     return {rule.id: each.verdict.state for rule, each in pairs if is_stable(each, rule)}
 
 
 def is_stable(judgement: Judgement, rule: Rule) -> bool:
-    """Whether every threshold could be a tenth lower or higher without another verdict."""
+    """Return whether every threshold could be a tenth lower or higher without another verdict."""
     found = {judgement.verdict.state}
     for parameter in rule.parameters:
         if parameter.measured or parameter.choices or parameter.whole:
@@ -185,7 +185,7 @@ def is_stable(judgement: Judgement, rule: Rule) -> bool:
 
 
 def assert_same_ledger(frame: RunFrame, expected: RunFrame) -> None:
-    """Each label within half a percent of the run."""
+    """Check that each label is within half a percent of the run."""
     found, wanted = ledger(frame).node_seconds(), ledger(expected).node_seconds()
     whole = sum(wanted.values())
     assert sum(found.values()) == pytest.approx(whole)
@@ -218,7 +218,7 @@ def _node_twice(node: NodeFrame, length: float) -> NodeFrame:
 
 
 def idle(frame: RunFrame) -> RunFrame:
-    """Another run at the same time, on a node of the same kind that does nothing."""
+    """Return another run at the same time, on a node of the same kind that does nothing."""
     node = next(iter(frame.nodes.values()))
     resting = replace(
         node, key="idle", samples=0.0 * node.samples, steps=node.steps[:0], events=node.events[:0]

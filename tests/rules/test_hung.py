@@ -39,7 +39,7 @@ def stands(
     events: Any = (),
     key: str = "n1",
 ) -> NodeFrame:
-    """Works for 4000 s, but not between `start` and `end`."""
+    """Return a node that works for 4000 s, but not between `start` and `end`."""
     inside = (start <= TICKS) & (end > TICKS)
     series = f.samples(
         4000,
@@ -57,7 +57,7 @@ def stands(
 
 
 def hardly_works(until: float) -> RunFrame:
-    """A step a second, of a fiftieth of a core; then nothing."""
+    """Make a step a second, of a fiftieth of a core; then nothing."""
     series = f.samples(
         2000, tree__cpu_seconds_total=np.cumsum(np.where(until > TICKS[:2000], 0.02, 0))
     )
@@ -122,6 +122,61 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
 
 
+def spins_unseen(without: tuple[str, ...] = ("power_watts",), **more: Any) -> NodeFrame:
+    """Return a node that stands with a busy GPU, of which some series are unknown."""
+    node = stands(busy=99.0, watts=65.0, **more)
+    lacking = [f"gpu0.{name}" for name in without]
+    return replace(node, samples=node.samples.drop(columns=lacking))
+
+
+def test_a_busy_gpu_of_unknown_power_shows_no_progress() -> None:
+    """NCCL's kernels keep a GPU busy while they wait."""
+    verdict = judged(RULE, run(spins_unseen(end=1900))).verdict
+    assert (verdict.state, verdict.summary) == (
+        "insufficient_data",
+        "Missing: power of the GPUs.",
+    )
+    assert judged(RULE, run(spins_unseen(), spins_unseen(key="n2"))).verdict == verdict
+    assert not verdict.may_stop
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        pytest.param(spins_unseen(end=1299), id="not long enough"),
+        pytest.param(spins_unseen(cores=3.0), id="the cores work"),
+        pytest.param(spins_unseen(events=told("checkpoint")), id="a checkpoint was told"),
+        pytest.param(
+            spins_unseen(events=[(at, "metric", {}) for at in range(1000, 2000, 200)]),
+            id="metrics were told",
+        ),
+        pytest.param(spins_unseen(end=4000, events=FINISHED), id="its tail"),
+    ],
+)
+def test_a_busy_gpu_of_unknown_power_is_not_asked_about_without_need(node: NodeFrame) -> None:
+    assert judged(RULE, run(node)).verdict.state == "passed"
+
+
+@pytest.mark.parametrize(
+    ("series", "state"),
+    [
+        ({"gpu0.sm_active_pct": (80.0, 5.0)}, "fired"),
+        ({"gpu0.sm_active_pct": (80.0, 80.0)}, "passed"),
+        ({"gpu0.memory_controller_busy_pct": (60.0, 40.0)}, "passed"),
+        ({"gpu0.memory_controller_busy_pct": (60.0, 1.0)}, "insufficient_data"),
+        ({"gpu0.power_watts": (250.0, float("nan"))}, "insufficient_data"),
+    ],
+)
+def test_other_evidence_of_a_busy_gpu_tells_work_from_spinning(
+    series: dict[str, tuple[float, float]], state: str
+) -> None:
+    node = spins_unseen()
+    inside = (node.samples.index >= 1000) & (node.samples.index < 2000)
+    columns = {name: np.where(inside, then, at_work) for name, (at_work, then) in series.items()}
+    seen = replace(node, samples=node.samples.assign(**columns))
+    assert judged(RULE, run(seen)).verdict.state == state
+
+
 def test_steps_of_an_hour_are_no_hang() -> None:
     node = stands(end=1900)
     slow = replace(node, steps=f.steps(3, duration=1200))
@@ -143,7 +198,7 @@ def test_a_short_gap_doesnt_end_it_and_work_does() -> None:
     node = stands()
     gap = node.samples.copy()
     gap.loc[1500:1600] = f.GAP
-    assert judged(RULE, run(replace(node, samples=gap))).verdict.waste_seconds_high > 950
+    assert judged(RULE, run(replace(node, samples=gap))).verdict.claimed_seconds_high > 950
     works = node.samples.copy()
     works.loc[1450:1550, "gpu0.busy_pct"] = 90.0
     assert judged(RULE, run(replace(node, samples=works))).verdict.state == "passed"
@@ -157,7 +212,7 @@ def test_it_names_how_long_and_when() -> None:
 
 
 def drawn(kind: str, seed: int) -> Training:
-    """A training of that kind, with parameters at random."""
+    """Return a training of that kind, with parameters at random."""
     of = {**HANGS, **SILENCES}[kind]
     return of(np.random.default_rng([seed, *kind.encode()]))
 
@@ -177,7 +232,9 @@ LOOK_SECONDS = 10.0
 def test_looks_that_wait_until_it_can_fire_find_it_as_soon_as_others(
     kind: str, has_steps: bool
 ) -> None:
-    """From look to look as the rule says; the one before the finding would have been too early."""
+    """Go from look to look as the rule says; the one before the finding would have been too
+    early.
+    """
     run = drawn(kind, 8).frame()
     if not has_steps:
         nodes = {key: replace(node, steps=node.steps[:0]) for key, node in run.nodes.items()}
@@ -205,7 +262,7 @@ def test_no_silence_for_a_good_reason_is_a_hang(kind: str, seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def run_of() -> Callable[[str], Stored]:
-    """A training of that kind in a store."""
+    """Return a training of that kind in a store."""
     return cache(lambda kind: stored(drawn(kind, 5).frame(), Memory()))
 
 
@@ -253,7 +310,7 @@ def without(node: NodeFrame, pattern: str) -> NodeFrame:
 
 
 def test_without_steps_a_core_that_polls_needs_reads_writes_and_memory() -> None:
-    """It may read text: on one core, for twelve minutes."""
+    """A core may read text: alone, for twelve minutes."""
     polls = stands(cores=1.0, with_steps=False)
     assert judged(RULE, run(polls)).verdict.state == "fired"
     for unseen in ("tree.*_bytes_total", "tree.rss_bytes"):
@@ -263,7 +320,7 @@ def test_without_steps_a_core_that_polls_needs_reads_writes_and_memory() -> None
 
 
 def set_up(world: World, factor: float) -> None:
-    """10 minutes without any work, or 5 of spinning at idle power."""
+    """Stand for 10 minutes without any work, or for 5 of spinning at idle power."""
     world.seconds = max(world.seconds, 2700.0)
     spins = world.random.random() < 0.4
     length = (300.0 if spins else 600.0) * factor

@@ -24,7 +24,7 @@ RESOLUTION = 10
 def session(
     idle: float, gpu: float = 0.0, cores: float = 0.01, steps: int = 0, own: bool = True
 ) -> NodeFrame:
-    """12,000 s, of which `idle` in one piece nobody works."""
+    """Return 12,000 s, of which nobody works for `idle` in one piece."""
     inside = (TICKS * RESOLUTION >= 2000) & (2000 + idle > TICKS * RESOLUTION)
     used = np.where(inside, cores, 2.0)
     series: dict[str, Any] = {"gpu0__busy_pct": np.where(inside, gpu, 60.0)}
@@ -74,11 +74,11 @@ def test_neighbours_keep_no_session_from_being_idle(others: float) -> None:
 
 def test_the_waste_is_the_idle_time() -> None:
     verdict = judged(RULE, run(session(5000))).verdict
-    assert verdict.waste_seconds_high == pytest.approx(5000, abs=2 * RESOLUTION)
+    assert verdict.claimed_seconds_high == pytest.approx(5000, abs=2 * RESOLUTION)
 
 
 def set_up(world: World, factor: float) -> None:
-    """An hour in which neither GPUs nor processes do anything; no steps are recorded."""
+    """Let neither GPUs nor processes do anything for an hour; no steps are recorded."""
     world.with_steps = False
     length = 3600.0 * factor
     world.seconds = length + world.random.uniform(1500, 3000)

@@ -14,7 +14,7 @@ FLAGS = st.lists(st.sampled_from([True, False, None]), max_size=60)
 
 
 def flags(*values: bool | None, resolution: float = 1.0) -> pd.Series[bool]:
-    """None is unknown: not there."""
+    """Return the flags by their time; None is unknown: not there."""
     known = {i * resolution: v for i, v in enumerate(values) if v is not None}
     return pd.Series(known, dtype=bool).astype(bool)
 

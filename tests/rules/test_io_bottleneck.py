@@ -26,7 +26,7 @@ def host(*gpus: f.Values, **series: Any) -> NodeFrame:
 
 
 def pressure(stalled_share: float) -> f.Values:
-    """Microseconds in which all tasks waited for I/O, as a running total."""
+    """Return the microseconds in which all tasks waited for I/O, as a running total."""
     return np.cumsum(np.full(600, 1e6 * stalled_share))
 
 
@@ -79,7 +79,7 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 
 def test_it_puts_the_waste_at_half_to_nine_tenths_of_the_wait() -> None:
     verdict = judged(RULE, f.run(host(IDLES, host__cpu_iowait_pct=WAITS))).verdict
-    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (180, 324)
+    assert (verdict.claimed_seconds_low, verdict.claimed_seconds_high) == (180, 324)
 
 
 def test_it_answers_to_the_names_of_sagemaker() -> None:
@@ -88,7 +88,7 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """More than half of the time with I/O wait above 50 % and the GPUs below 10 %."""
+    """Keep I/O wait above 50 % and the GPUs below 10 % for more than half of the time."""
     bottleneck(world, factor, "host.cpu_iowait_pct", threshold=50.0, loaded=75.0)
 
 

@@ -148,7 +148,7 @@ def test_a_gpu_that_works_while_the_loop_waits_is_not_stalled() -> None:
 
 
 def test_waits_beside_a_checkpoint_stall_only_the_time_that_it_leaves() -> None:
-    """Of each five seconds three are steps that wait for 0.4 s, and two a checkpoint."""
+    """Each five seconds have three of steps that wait for 0.4 s, and two of a checkpoint."""
     starts = np.arange(0, 1000, 5.0)
     steps = pd.concat([f.steps(3, wait=0.4, start=at) for at in starts], ignore_index=True)
     events = [

@@ -21,30 +21,30 @@ Start = Callable[[World], None]
 
 
 def imports(world: World) -> None:
-    """A few seconds to a minute on one core."""
+    """Start up for a few seconds to a minute on one core."""
     world.begin_seconds = world.random.uniform(15, 60)
 
 
 def downloads(world: World) -> None:
-    """The data, for minutes; the disk is the limit."""
+    """Download the data, for minutes; the disk is the limit."""
     world.begin_seconds = world.random.uniform(100, 260)
     world.changes.append(_before_work({"host.cpu_iowait_pct": 30.0, "host.cpu_busy_pct": 8.0}))
 
 
 def prepares_data(world: World) -> None:
-    """On all cores."""
+    """Prepare data on all cores."""
     world.begin_seconds = world.random.uniform(60, 260)
     world.changes.append(_before_work({"host.cpu_busy_pct": 97.0}))
 
 
 def reports_no_steps(world: World) -> None:
-    """Its GPUs are in use after a while."""
+    """Use the GPUs after a while, without any step."""
     world.begin_seconds = world.random.uniform(20, 200)
     world.with_steps = False
 
 
 def compiles(world: World) -> None:
-    """Within its first step: the GPU is touched, and then it waits for the compiler."""
+    """Compile within the first step: the GPU is touched, and then it waits for the compiler."""
     world.begin_seconds = world.random.uniform(100, 250)
     touched = world.random.uniform(10, 25)
 
@@ -124,7 +124,7 @@ def healthy(start: Start, seed: int) -> RunFrame:
 
 @pytest.mark.parametrize("rule_id", ["low_gpu_utilization", "unused_gpus"])
 def test_gpus_that_have_not_been_used_so_far_may_still_be(rule_id: str) -> None:
-    """Also after an hour of preparation; after the end it is known."""
+    """An hour of preparation changes nothing; after the end it is known."""
     series = f.samples(3600, gpu0__busy_pct=0.0, gpu1__busy_pct=0.0)
     run = f.run(f.node(series=series, of=f.hardware(gpus=2)), duration=3600)
     verdict = judged(rule_id, replace(run, final=False)).verdict

@@ -51,6 +51,7 @@ def test_an_exit_code_or_signal_tells_why(data: dict[str, Any], cause: str) -> N
         ((890.0, "metric", {"name": "grad_norm", "value": "Infinity"}), "exit_code"),
         ((899.0, "stderr", {"number": 1, "text": "ValueError: loss is nan"}), "nan"),
         ((899.0, "stderr", {"number": 1, "text": "CUDA out of memory. Tried"}), "oom"),
+        ((899.0, "gpu_out_of_memory", {"gpu": 0, "requested_bytes": 2**32}), "oom"),
         ((899.0, "stderr", {"number": 1, "text": "Watchdog caught collective"}), "timeout"),
         ((899.0, "stderr", {"number": 1, "text": "banana: loss of life"}), "exit_code"),
     ],
@@ -109,7 +110,7 @@ def test_a_rule_or_person_that_stops_a_run_is_no_failure() -> None:
 
 
 def two_restarts() -> NodeFrame:
-    """100 steps of which 20 are lost, then 100 of which 50 are lost, then the rest."""
+    """Return 100 steps of which 20 are lost, then 100 of which 50 are lost, then the rest."""
     events: Events = [
         process(0),
         *told((1, 1)),

@@ -78,7 +78,7 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 
 def test_the_waste_is_what_the_busiest_does_above_the_mean() -> None:
     verdict = judged(RULE, f.run(gpus(100.0, 50.0), duration=COUNT)).verdict
-    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (150, 300)
+    assert (verdict.claimed_seconds_low, verdict.claimed_seconds_high) == (150, 300)
 
 
 def test_few_samples_of_one_distribution_are_not_apart() -> None:
@@ -95,7 +95,7 @@ def test_it_answers_to_the_name_of_sagemaker() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """A distance of 0.2: one GPU idles for a part of the time."""
+    """Set a distance of 0.2: one GPU idles for a part of the time."""
     idle = _share_for_distance(0.2 * factor)
 
     def change(node: Node) -> None:
@@ -108,7 +108,7 @@ def set_up(world: World, factor: float) -> None:
 
 
 def _share_for_distance(wanted: float) -> float:
-    """How much of the time one of two alike GPUs must be elsewhere, to be that far apart."""
+    """Return how much of the time one of two alike GPUs must be elsewhere, to be that far apart."""
 
     def distance(share: Floats) -> Floats:
         rest = 1 - share

@@ -11,9 +11,11 @@ from rules.global_steps import node_steps
 from rules.ledger import ledger
 from rules.ledger_labels import LABELS
 from rules.lost_steps import run_steps, shifted
+from rules.rule import Window
 from rules.step_ranges import NEW, RESUMED
+from rules.training_loop import phase_spans
 from tests.rules import frames as f
-from tests.rules.restarted import gpu_node, process, restore, told
+from tests.rules.restarted import Events, gpu_node, process, restore, told
 from webapp.analysis.selectors.ledger import MEANINGS
 
 
@@ -26,7 +28,7 @@ def first_and_last(node: NodeFrame) -> list[tuple[int, int]]:
 
 
 def test_every_label_has_a_title_and_a_meaning() -> None:
-    assert set(MEANINGS) == set(LABELS)
+    assert set(MEANINGS) == {*LABELS, "other_programs"}, "the last is in earlier ledgers"
 
 
 def test_steps_are_counted_from_1_until_somebody_tells() -> None:
@@ -77,6 +79,47 @@ def test_a_process_that_its_launcher_restarted() -> None:
     assert times["lost"] == pytest.approx(20)
     assert times["restart"] == pytest.approx(100), "from the last step to the next process"
     assert times["restore"] == pytest.approx(20)
+    assert times["initialise"] == pytest.approx(100 + 50 - 20)
+
+
+def evaluation(began: float, ended: float | None = None) -> Events:
+    data = {"rank": 0, "phase": "evaluate"}
+    edges: Events = [(began, "phase_begin", data)]
+    return edges if ended is None else [*edges, (ended, "phase_end", data)]
+
+
+def test_an_evaluation_ends_with_its_process() -> None:
+    """All that the next process did until its own evaluation was called evaluation, too."""
+    processes = [process(0), process(300, restarts=1)]
+    node = gpu_node(
+        f.steps(100, start=100),
+        f.steps(550, start=350),
+        events=[*processes, *evaluation(200), *restore(340, 20, 100), *evaluation(900, 910)],
+    )
+    assert seconds(node)["evaluation"] == pytest.approx(10)
+    assert phase_spans(node, "evaluate", 1000) == [Window(200, 300), Window(900, 910)]
+
+
+@pytest.mark.parametrize("kind", ["process_exit", "session_end"])
+def test_an_evaluation_ends_with_its_session(kind: str) -> None:
+    events = [process(0), *evaluation(200), (250, kind, {"state": "failed"}), process(300)]
+    node = gpu_node(f.steps(100, start=100), events=[*events, *evaluation(900, 910)])
+    assert phase_spans(node, "evaluate", 1000) == [Window(200, 250), Window(900, 910)]
+
+
+def test_an_evaluation_that_is_going_on_lasts_until_now() -> None:
+    again = process(0)[2]  # told again by the same process, with its place in a group
+    events = [process(0), *evaluation(200), (250, "rank", {**again, "world_size": 1})]
+    node = gpu_node(f.steps(100, start=100), events=events)
+    assert phase_spans(node, "evaluate", 1000) == [Window(200, 1000)]
+
+
+def test_a_process_that_only_evaluates_starts_up_until_then() -> None:
+    """The process's whole life was called start-up."""
+    events = [process(0), process(300, restarts=1), *restore(340, 20, 50), *evaluation(350, 900)]
+    times = seconds(gpu_node(f.steps(100, start=100), events=events))
+    assert times["evaluation"] == pytest.approx(550)
+    assert times["restart"] == pytest.approx(100)
     assert times["initialise"] == pytest.approx(100 + 50 - 20)
 
 
@@ -133,16 +176,25 @@ def test_summarised_steps_are_lost_in_part() -> None:
     assert seconds(node)["lost"] == pytest.approx(50, abs=2)
 
 
-def test_first_steps_above_the_later_level_are_compilation() -> None:
+def test_slow_first_steps_are_no_compilation() -> None:
     slow = f.steps(1, duration=40, wait=0.25)
     node = gpu_node(slow, f.steps(900, start=40))
     times = seconds(node)
-    assert times["compile"] == pytest.approx(40 * 0.75 - 1)
+    assert times["first_steps"] == pytest.approx(40 * 0.75 - 1)
+    assert "compile" not in times
+
+
+def test_of_a_slow_first_step_only_what_is_told_is_compilation() -> None:
+    told = [(35.0, "compile", {"rank": 0, "seconds": 20.0, "count": 3})]
+    node = gpu_node(f.steps(1, duration=40), f.steps(900, start=40), events=told)
+    times = seconds(node)
+    assert times["compile"] == pytest.approx(20)
+    assert times["first_steps"] == pytest.approx(40 - 1 - 20)
 
 
 def test_slightly_slower_first_steps_are_noise() -> None:
     node = gpu_node(f.steps(3, duration=1.4), f.steps(900, start=4.2))
-    assert "compile" not in seconds(node)
+    assert "first_steps" not in seconds(node)
 
 
 def test_recompilation_that_the_framework_tells() -> None:

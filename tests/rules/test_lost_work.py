@@ -20,7 +20,9 @@ RULE = "lost_work"
 
 
 def resumed(after: int | None, steps: int = 400) -> RunFrame:
-    """`steps` of a second each, then a checkpoint of step `after` is loaded."""
+    """Return a run with `steps` of a second each, after which a checkpoint of step `after` is
+    loaded.
+    """
     events = [*told((1, 1)), *restore(steps + 50, 20, after)]
     node = gpu_node(f.steps(steps), f.steps(900 - steps, start=steps + 60), events=events)
     return f.run(node, duration=1000)
@@ -53,11 +55,11 @@ def test_the_steps_of_later_runs_of_the_training_take_work_back() -> None:
     resumes = StepRange(2_000_000_000, 2_010_000_000, first=701, last=710, begins=RESUMED)
     verdict = judged(RULE, replace(first, other_steps=(resumes,))).verdict
     assert verdict.state == "fired"
-    assert verdict.waste_seconds_high == pytest.approx(200, abs=1)
+    assert verdict.claimed_seconds_high == pytest.approx(200, abs=1)
 
 
 def set_up(world: World, factor: float) -> None:
-    """5 % of the run, in one or several failures."""
+    """Lose 5 % of the run, in one or several failures."""
     count = int(world.random.integers(1, 3))
     lost = 0.05 * factor * world.seconds / count
     times = [(n + 1) * world.seconds / (count + 1) for n in range(count)]

@@ -20,7 +20,7 @@ RULE = "low_gpu_utilization"
 
 
 def gpus(*busy: f.Values, key: str = "n1", seconds: float = 600) -> NodeFrame:
-    """A node whose GPUs are so busy, one value or series each."""
+    """Return a node whose GPUs are so busy, one value or series each."""
     series: dict[str, Any] = {
         f"gpu{number}__busy_pct": values for number, values in enumerate(busy)
     }
@@ -113,10 +113,10 @@ def test_it_shows_the_windows_of_a_low_gpu_and_none_of_a_good_one() -> None:
 
 def test_it_counts_the_waste_of_the_bad_gpus_only() -> None:
     verdict = judged(RULE, f.run(gpus(20, 95))).verdict
-    assert verdict.waste_seconds_low == pytest.approx(0.3 * 0.8 * 600 / 2)
-    assert verdict.waste_seconds_high == pytest.approx(0.7 * 0.8 * 600 / 2)
+    assert verdict.claimed_seconds_low == pytest.approx(0.3 * 0.8 * 600 / 2)
+    assert verdict.claimed_seconds_high == pytest.approx(0.7 * 0.8 * 600 / 2)
     unused = judged(RULE, f.run(gpus(0, 95))).verdict
-    assert (unused.waste_seconds_low, unused.waste_seconds_high) == (150, 300)
+    assert (unused.claimed_seconds_low, unused.claimed_seconds_high) == (150, 300)
 
 
 def test_windows_are_seconds_whatever_the_resolution() -> None:
@@ -137,7 +137,7 @@ def test_it_answers_to_the_names_of_sagemaker() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """95th percentile below 70 %, or 5th below 10 %."""
+    """Keep the 95th percentile below 70 %, or the 5th below 10 %."""
     if world.random.random() < 0.5:
         level = min(70 / factor, 99.0)
         world.changes.append(lambda node: set_gpu_p95(node, level))

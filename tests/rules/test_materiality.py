@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from rules.engine import evaluate, judge_again
 from rules.frame import RunFrame
+from rules.materiality import held_to_floor
 from rules.overrides import parse_overrides
 from rules.registry import all_rules
-from rules.rule import Numbers, Verdict
+from rules.rule import Claim, Numbers, Verdict
 from tests.rules import frames as f
 from tests.rules.cases import judged
 from tests.rules.scenarios.labelled import Scenario, labelled
@@ -22,7 +26,7 @@ EVERY_SCENARIO = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each:
 
 
 def tail(seconds: float, run_seconds: float) -> RunFrame:
-    """GPUs that are idle at the end: `idle_tail` fires from 300 s on."""
+    """Return a run with GPUs that are idle at the end: `idle_tail` fires from 300 s on."""
     busy = f.samples(run_seconds, 10.0, gpu0__busy_pct=90.0)
     busy.loc[busy.index >= run_seconds - seconds] = 0.0
     return f.run(f.node(series=busy, of=f.hardware(gpus=1)), duration=run_seconds, resolution=10.0)
@@ -37,7 +41,7 @@ def test_it_is_a_share_of_the_run(tail_seconds: float, hours: float, state: str)
     assert verdict.state == state
     if state == "passed":
         assert "below the materiality floor of 1 %" in verdict.summary
-        assert verdict.waste_seconds_high == 0
+        assert verdict.claimed_seconds_high == 0
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,26 @@ def test_it_is_an_amount_as_well(usd: float | None, least_usd: float, state: str
     assert judge_again(rule, stored, values, usd).verdict == judgement.verdict
 
 
+@given(
+    share=st.floats(1e-6, 0.2),
+    floor=st.floats(1e-3, 20).map(lambda floor: round(floor, 4)) | st.sampled_from([1, 0.5]),
+    usd=st.none() | st.floats(1e-3, 1e6),
+    least_usd=st.just(0.0) | st.floats(1e-3, 1e6).map(lambda usd: round(usd, 2)),
+)
+@example(share=0.00996, floor=1, usd=None, least_usd=0.0)
+@example(share=0.5, floor=1, usd=1999.96, least_usd=1000.0)
+def test_the_sentence_holds_by_its_own_digits(
+    share: float, floor: float, usd: float | None, least_usd: float
+) -> None:
+    fired = Verdict("fired", "It fired.", claims=(Claim(("idle_tail",), 1000 * share, 1.0, 1.0),))
+    values = {"least_waste_pct": floor, "least_waste_usd": least_usd}
+    held = held_to_floor(fired, Numbers({"run_seconds": 1000.0}), values, usd)
+    if held.state == "passed":
+        waste, least = map(float, re.findall(r"\d+(?:\.\d+)?", held.summary))
+        assert waste < least
+        assert waste >= 0.999999 * (share * (usd or 0.0) if "$" in held.summary else 100 * share)
+
+
 def test_a_job_can_lower_it() -> None:
     frame = tail(400, 12 * 3600)
     assert judged("idle_tail", frame, {"least_waste_pct": 0.5}).verdict.state == "fired"
@@ -70,7 +94,7 @@ def test_no_rule_about_waste_fires_below_it(scenario: Scenario) -> None:
     ]
     assert fired
     for frame, verdict in fired:
-        share = 100 * verdict.waste_seconds_high / frame.duration_seconds
+        share = 100 * verdict.claimed_seconds_high / frame.duration_seconds
         if rule.reports_risk:
             assert "least_waste_pct" not in rule.values()
         elif share:

@@ -66,7 +66,7 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 
 def test_the_waste_is_half_to_nine_tenths_of_the_wait() -> None:
     verdict = judged(RULE, f.run(begins(2000), duration=3000)).verdict
-    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (1000, 1800)
+    assert (verdict.claimed_seconds_low, verdict.claimed_seconds_high) == (1000, 1800)
 
 
 def test_by_the_name_of_sagemaker_it_takes_minutes() -> None:
@@ -76,7 +76,7 @@ def test_by_the_name_of_sagemaker_it_takes_minutes() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """More than 20 minutes before the first step, or the first use of a GPU."""
+    """Take more than 20 minutes before the first step, or the first use of a GPU."""
     world.begin_seconds = 1200 * factor
     world.seconds = 5400.0
     world.with_steps = world.random.random() < 0.5

@@ -1,4 +1,4 @@
-"""Which direction of a metric is better, by its name; the rules and the advisor agree."""
+"""The better direction of a metric, by its name; the rules and the advisor agree."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Curve = Callable[[float], float]
 
 
 def logs(seconds: float = 4000, count: int = 41, **curves: Curve) -> RunFrame:
-    """Each metric as a function of the done share of the run."""
+    """Return a run that logs each metric as a function of the done share of the run."""
     events = [
         (share * seconds, "metric", {"name": name, "value": curve(share), "rank": 0})
         for name, curve in curves.items()
@@ -52,7 +52,9 @@ def falls(done: float) -> float:
         pytest.param(logs(val_loss=falls), "passed", id="still getting better"),
         pytest.param(logs(loss=falls, val_loss=down_until(0.5)), "fired", id="overfits"),
         pytest.param(logs(loss=down_until(0.5), val_acc=up_until(1.0)), "passed", id="it learns"),
-        pytest.param(logs(val_loss=down_until(0.5), count=5), "passed", id="too few values since"),
+        pytest.param(
+            logs(val_loss=down_until(0.5), count=5), "insufficient_data", id="too few values since"
+        ),
         pytest.param(logs(seconds=599, val_loss=down_until(0.5)), "insufficient_data", id="short"),
         pytest.param(logs(learning_rate=falls), "insufficient_data", id="says neither"),
         pytest.param(logs(glossary=falls, macro=falls), "insufficient_data", id="within words"),
@@ -78,11 +80,11 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
 
     verdict = judged(RULE, logs(val_loss=breaks)).verdict
     assert verdict.state == "fired"
-    assert verdict.waste_seconds_high == pytest.approx(0.9 * 2000, rel=0.03)
+    assert verdict.claimed_seconds_high == pytest.approx(0.9 * 2000, rel=0.03)
 
 
 def tuned_on(random: np.random.Generator, flat_from: float, count: int) -> np.ndarray:
-    """Logarithms, power laws, exponential approaches and lines; from 0 up to 1."""
+    """Draw a logarithm, power law, exponential approach or line; from 0 up to 1."""
     done = np.minimum(np.linspace(0, 1, count), flat_from)
     steps = 1 + done * random.choice([200.0, 1000.0, 5000.0])
     shapes = (
@@ -96,7 +98,9 @@ def tuned_on(random: np.random.Generator, flat_from: float, count: int) -> np.nd
 
 
 def tuned_noise(random: np.random.Generator, count: int) -> np.ndarray:
-    """Gaussian, Laplace, Student's t with three degrees of freedom, or autocorrelated."""
+    """Draw noise: Gaussian, Laplace, Student's t with three degrees of freedom, or
+    autocorrelated.
+    """
     kind = random.integers(4)
     if kind == 0:
         return random.normal(0, 1, count)
@@ -111,7 +115,7 @@ def tuned_noise(random: np.random.Generator, count: int) -> np.ndarray:
 
 
 def held_out(random: np.random.Generator, flat_from: float, count: int) -> np.ndarray:
-    """Other shapes: stretched exponentials, an S, roots, a bend, a sum of two paces."""
+    """Draw another shape: a stretched exponential, an S, a root, a bend, a sum of two paces."""
     done = np.minimum(np.linspace(0, 1, count), flat_from) / flat_from
     pace = random.uniform(0.5, 2.0)
     shapes = (
@@ -126,7 +130,7 @@ def held_out(random: np.random.Generator, flat_from: float, count: int) -> np.nd
 
 
 def held_out_noise(random: np.random.Generator, count: int) -> np.ndarray:
-    """Moving averages, uniform, one wild value in twenty, or louder at the start."""
+    """Draw noise: a moving average, uniform, one wild value in twenty, or louder at the start."""
     kind = random.integers(4)
     if kind == 0:
         return np.convolve(random.normal(0, 1, count + 3), np.ones(4) / 2, "valid")
@@ -153,7 +157,7 @@ NAMES = {"val_loss": -1.0, "train/loss": -3.0, "eval_reward": 40.0, "accuracy": 
 def noisy_run(
     random: np.random.Generator, shape: Shape, noise: Noise, flat_from: float, loudest: float
 ) -> RunFrame:
-    """A metric with noise of 1 % to `loudest` of its range."""
+    """Return a metric with noise of 1 % to `loudest` of its range."""
     count = int(random.choice([60, 120, 300, 1500]))
     name = str(random.choice(list(NAMES)))
     loud = random.uniform(0.01, loudest) * noise(random, count)
@@ -183,7 +187,7 @@ def test_a_noisy_plateau_of_six_tenths_of_the_run_is_found(
     runs = [noisy_run(random, shape, noise, 0.4, 0.05) for _ in range(60)]
     verdicts = [judged(RULE, run).verdict for run in runs]
     assert sum(verdict.state == "fired" for verdict in verdicts) >= 54
-    late = [v.waste_seconds_high for v in verdicts if v.waste_seconds_high > 0.9 * 0.7 * 4000]
+    late = [v.claimed_seconds_high for v in verdicts if v.claimed_seconds_high > 0.9 * 0.7 * 4000]
     assert len(late) <= 3
 
 
@@ -210,7 +214,7 @@ def test_the_metric_is_named() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """No better for 20 % of the run, with at least five values."""
+    """Let the metric get no better for 20 % of the run, with at least five values."""
     until = 1 - 0.2 * factor
 
     def change(node: Node) -> None:

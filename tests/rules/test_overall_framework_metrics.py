@@ -9,7 +9,7 @@ from tests.rules.cases import judged
 
 RULE = "overall_framework_metrics"
 SCENARIO = None
-"""It never fires: it is an overview."""
+"""The rule never fires: it is an overview."""
 
 
 def test_the_time_between_steps_is_all_of_it_and_not_half() -> None:

@@ -10,17 +10,17 @@ from tests.rules.cases import judged
 
 RULE = "overall_system_usage"
 SCENARIO = None
-"""It never fires: it is an overview."""
+"""The rule never fires: it is an overview."""
 
 
 @pytest.mark.parametrize(
     ("cpu", "gpu", "sentence"),
     [
-        (40.0, 40.0, "underused"),
-        (95.0, 40.0, "GPUs underused while the cores are busy"),
-        (40.0, 95.0, "well used"),
-        (95.0, None, "well used"),
-        (40.0, None, "underused"),
+        (40.0, 40.0, "the GPUs were hardly ever busy"),
+        (95.0, 40.0, "the GPUs were hardly ever busy while the cores were"),
+        (40.0, 70.0, "the GPUs had busy times"),
+        (95.0, None, "the cores had busy times"),
+        (40.0, None, "the cores were hardly ever busy"),
     ],
 )
 def test_it_says_how_well_the_machines_were_used(

@@ -41,7 +41,7 @@ def _state(rule: Rule, frame: RunFrame, preset: str) -> bool:
 
 
 def _other(parameter: Parameter) -> Iterator[float]:
-    """Values near the default and at both ends."""
+    """Yield values near the default and at both ends."""
     for value in (parameter.default * 0.5, parameter.default * 2, parameter.low, parameter.high):
         allowed = min(max(value, parameter.low), parameter.high)
         yield float(round(allowed)) if parameter.whole or parameter.choices else allowed

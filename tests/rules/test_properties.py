@@ -34,7 +34,7 @@ LENGTHS = st.sampled_from([0, 1, 25, 60, 130])
 
 @st.composite
 def columns(draw: st.DrawFn, length: int, high: float) -> NDArray[Any]:
-    """A wave within 0..high, some of it unknown."""
+    """Return a wave within 0..high, some of it unknown."""
     level, swing = draw(st.floats(0, high)), draw(st.floats(0, high))
     values = np.clip(level + swing * np.sin(np.arange(length)), 0, high)
     gap = draw(st.sampled_from([0, 2, 3, 7]))
@@ -93,10 +93,10 @@ def test_unknown_time_around_a_run_changes_nothing(rule: Rule, frame: RunFrame, 
 @QUICK
 def test_it_never_claims_more_than_the_run_lasted(rule: Rule, frame: RunFrame) -> None:
     verdict = judged(rule, frame).verdict
-    assert 0 <= verdict.waste_seconds_low <= verdict.waste_seconds_high
-    assert verdict.waste_seconds_high <= frame.duration_seconds
+    assert 0 <= verdict.claimed_seconds_low <= verdict.claimed_seconds_high
+    assert verdict.claimed_seconds_high <= frame.duration_seconds
     if verdict.state != "fired":
-        assert verdict.waste_seconds_high == 0
+        assert verdict.claimed_seconds_high == 0
 
 
 @EVERY_RULE
@@ -121,7 +121,7 @@ def test_numbers_that_were_stored_as_json_give_the_same_verdict(
 
 @cache
 def names_of(rule: Rule) -> tuple[str, ...]:
-    """All numbers that the rule can measure: of two nodes of which everything is known."""
+    """Return all numbers that the rule can measure: of two nodes of which everything is known."""
     series = f.samples(
         60,
         host__cpu_busy_pct=20.0,
@@ -148,4 +148,4 @@ def test_judging_never_fails_whatever_the_numbers(rule: Rule, data: st.DataObjec
     verdict = rule.judge(numbers, rule.values())
     assert verdict.state in ("fired", "passed", "not_applicable", "insufficient_data")
     assert verdict.summary
-    assert 0 <= verdict.waste_seconds_low <= verdict.waste_seconds_high
+    assert 0 <= verdict.claimed_seconds_low <= verdict.claimed_seconds_high

@@ -43,11 +43,11 @@ def test_each_failure_loses_what_came_after_the_last_checkpoint_or_start() -> No
     events = crashes(1000, 2000, 3000) + saved(900) + [(2500.0, "process_start", {})]
     verdict = judged(RULE, run(events)).verdict
     # 100 s after the checkpoint, 1000 s after the first failure, 500 s after the second start.
-    assert verdict.waste_seconds_high == pytest.approx(1600)
+    assert verdict.claimed_seconds_high == pytest.approx(1600)
 
 
 def set_up(world: World, factor: float) -> None:
-    """Three failures in one run."""
+    """Fail three times in one run."""
     count = math.ceil(3 * factor) if factor > 1 else math.floor(3 * factor)
 
     def change(node: Node) -> None:

@@ -22,7 +22,9 @@ S = 1_000_000
 
 
 def starts(*reached: tuple[int, int | None], codes: tuple[int, ...] = (1,)) -> RunFrame:
-    """Each on a machine of its own for 400 s: from and to which step, (0, 0): no step."""
+    """Return starts, each on a machine of its own for 400 s: from and to which step, (0, 0): no
+    step.
+    """
     nodes = []
     for number, (first, last) in enumerate(reached):
         at = 500.0 * number
@@ -39,7 +41,7 @@ def starts(*reached: tuple[int, int | None], codes: tuple[int, ...] = (1,)) -> R
 
 
 def dying(count: int, seconds: float) -> RunFrame:
-    """Without any step and without the hook."""
+    """Make starts without any step and without the hook."""
     nodes = [
         gpu_node(
             key=f"n{n}", held=(n * 1000, n * 1000 + seconds), events=[ended(n * 1000 + seconds)]
@@ -77,8 +79,8 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 def test_the_first_start_is_no_waste_and_the_second_may_be_none() -> None:
     verdict = judged(RULE, starts((0, 100), (50, 100), (50, 100), (50, 100))).verdict
     # Of 2000 s, the machines were held for 1600 s.
-    assert verdict.waste_seconds_high == pytest.approx(2000 * 1200 / 1600)
-    assert verdict.waste_seconds_low == pytest.approx(2000 * 800 / 1600)
+    assert verdict.claimed_seconds_high == pytest.approx(2000 * 1200 / 1600)
+    assert verdict.claimed_seconds_low == pytest.approx(2000 * 800 / 1600)
     assert "step 100" in verdict.summary
 
 
@@ -92,7 +94,9 @@ def test_earlier_runs_of_the_training_count_as_starts() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """Three failures at the same step, in one run; a near miss has two, or three that get on."""
+    """Fail three times at the same step, in one run; in a near miss twice, or three times but
+    further on.
+    """
     is_loop = factor > 1
     gets_on = not is_loop and world.random.random() < 0.5
     count = math.ceil(3 * factor) if is_loop else 3 if gets_on else 2

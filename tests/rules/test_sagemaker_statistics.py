@@ -25,7 +25,7 @@ COUNTS = arrays(np.int64, 49, elements=st.integers(0, 1000)).filter(lambda c: c.
 
 
 def by_hand(values: Floats) -> list[float]:
-    """Linear percentiles from the order statistics."""
+    """Compute linear percentiles from the order statistics."""
     ordered = np.sort(np.maximum(values, 0))
     found = []
     for percent in (100, 99, 95, 90, 50, 0):

@@ -17,7 +17,9 @@ RULE = "slow_restart"
 
 
 def restarted(*waits: float) -> RunFrame:
-    """The launcher starts the process again each time, after 100 steps of a second."""
+    """Return a run whose process the launcher starts again each time, after 100 steps of a
+    second.
+    """
     events, tables, at = [process(0)], [f.steps(100)], 100.0
     for number, wait in enumerate(waits, 1):
         events.append(process(at + 1, restarts=number))
@@ -28,7 +30,7 @@ def restarted(*waits: float) -> RunFrame:
 
 
 def replaced(wait: float) -> RunFrame:
-    """Twice by another machine, which comes two hours later."""
+    """Return a run of which the machine was replaced twice, by one that came two hours later."""
     nodes, at = [], 0.0
     for number in range(3):
         table = f.steps(1000, start=at + wait)
@@ -57,11 +59,11 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
 
 def test_what_a_prepared_restart_takes_is_no_waste() -> None:
     verdict = judged(RULE, restarted(300, 300)).verdict
-    assert verdict.waste_seconds_high == pytest.approx(2 * (300 - 60))
+    assert verdict.claimed_seconds_high == pytest.approx(2 * (300 - 60))
 
 
 def set_up(world: World, factor: float) -> None:
-    """Two or three restarts of five minutes, which is 2 % of the run and more."""
+    """Restart two or three times for five minutes, which is 2 % of the run and more."""
     world.seconds *= 2
     count = int(world.random.integers(2, 4))
     times = [(n + 1) * world.seconds / (count + 1) for n in range(count)]

@@ -22,7 +22,9 @@ PARTS = (("prepare.py", 3, 403), ("train.py", 403, 703), ("evaluate.py", 703, 99
 
 
 def told(name: str, start: float, end: float | None, number: int, late: float = 1.0) -> Events:
-    """As the agent says it: when a stage is a second old, and some time after its end."""
+    """Return the events as the agent sends them: when a stage is a second old, and some time after
+    its end.
+    """
     of = {"number": number, "name": name}
     events: Events = [(start + late, "stage_begin", of | {"seconds": late})]
     if end is not None:
@@ -36,8 +38,9 @@ def script(*parts: tuple[str, float, float | None], late: float = 1.0) -> Events
 
 
 def pipeline(resolution: float = 1.0, late: float = 1.0, gpus: int = 1) -> NodeFrame:
-    """400 s of preparation on the CPU, 300 s of training on the GPU, 300 s of evaluation on the
-    CPU; the first step comes 20 s after the training has begun."""
+    """Return 400 s of preparation on the CPU, 300 s of training on the GPU, and 300 s of evaluation
+    on the CPU; the first step comes 20 s after the training has begun.
+    """
     ticks = np.arange(round(END / resolution)) * resolution
     trains = (ticks >= 423) & (ticks < 703)
     series: dict[str, Any] = {"host__cpu_busy_pct": np.where(trains, 20.0, 90.0)}

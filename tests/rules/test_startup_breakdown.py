@@ -36,8 +36,8 @@ def live(node: NodeFrame, duration: float) -> RunFrame:
     [
         pytest.param(run(starts(200)), "fired", id="a tenth of the run"),
         pytest.param(run(starts(199)), "passed", id="not quite"),
-        pytest.param(run(starts(59), duration=200), "passed", id="below a minute"),
-        pytest.param(run(starts(60), duration=200), "fired", id="a minute of a short run"),
+        pytest.param(run(starts(4), duration=40), "passed", id="below five seconds"),
+        pytest.param(run(starts(5), duration=50), "fired", id="five seconds of a short run"),
         pytest.param(run(starts(600), duration=50_000), "fired", id="ten minutes"),
         pytest.param(run(starts(599), duration=50_000), "passed", id="not quite ten minutes"),
         pytest.param(live(starts(200), 500), "insufficient_data", id="live: who knows the share"),
@@ -49,6 +49,57 @@ def live(node: NodeFrame, duration: float) -> RunFrame:
 )
 def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
+
+
+def counting(per_second: float) -> f.Values:
+    return np.arange(2000) * per_second
+
+
+@pytest.mark.parametrize(
+    ("series", "kind"),
+    [
+        ({"tree__cpu_seconds_total": counting(0.02)}, "waiting"),
+        ({"tree__cpu_seconds_total": counting(0.9)}, "computing"),
+        (
+            {
+                "tree__cpu_seconds_total": counting(0.4),
+                "tree__run_delay_seconds_total": counting(0.6),
+            },
+            "starved",
+        ),
+        (
+            {
+                "tree__cpu_seconds_total": counting(0.02),
+                "tree__read_bytes_total": counting(0),
+                "disk__read_bytes_total": counting(1e9),
+                "net__received_bytes_total": counting(1e9),
+                "host__cpu_busy_pct": 95.0,
+            },
+            "waiting",
+        ),
+    ],
+)
+def test_neighbours_are_told_from_the_run_s_own_start(series: dict[str, Any], kind: str) -> None:
+    judgement = judged(RULE, run(starts(300, **series)))
+    assert judgement.numbers.values[f"{kind}_seconds"] == pytest.approx(299, abs=1)
+    assert f"({kind} " in judgement.verdict.summary
+
+
+def test_compilation_that_is_told_comes_first() -> None:
+    node = starts(300, tree__cpu_seconds_total=counting(0.02))
+    told = f.node(events=[(290.0, "compile", {"seconds": 200.0, "rank": 0})]).events
+    judgement = judged(RULE, run(replace(node, events=told)))
+    assert judgement.numbers.values["compiling_seconds"] == pytest.approx(200)
+    assert judgement.numbers.values["waiting_seconds"] == pytest.approx(99, abs=1)
+    assert "compiler's cache" in judgement.verdict.advice
+
+
+def test_a_long_first_step_is_no_compilation() -> None:
+    node = starts(300, tree__cpu_seconds_total=counting(0.02))
+    slow = f.node(step_tables=[f.steps(1, start=280, duration=60), f.steps(500, start=340)]).steps
+    judgement = judged(RULE, run(replace(node, steps=slow)))
+    assert judgement.numbers.values["compiling_seconds"] == 0
+    assert "compiling" not in judgement.verdict.summary
 
 
 def test_of_the_sample_in_which_the_first_step_begins_a_part_counts() -> None:
@@ -78,7 +129,7 @@ def test_what_was_not_measured_is_not_made_up() -> None:
 
 
 def set_up(world: World, factor: float) -> None:
-    """10 % of the run, or 10 minutes."""
+    """Start up for 10 % of the run, or for 10 minutes."""
     if world.random.random() < 0.5:
         world.begin_seconds = 0.1 * factor * world.seconds
     else:

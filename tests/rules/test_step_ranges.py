@@ -1,4 +1,4 @@
-"""Which steps of a training count: any split into attempts, and any order of arrival."""
+"""The steps of a training that count: any split into attempts, and any order of arrival."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.rules.test_properties import QUICK
 
 
 def made(*spans: tuple[int, int, int, str]) -> list[StepRange]:
-    """Of (start in s, first, last, begins): a step a second."""
+    """Return ranges of (start in s, first, last, begins): a step a second."""
     return [
         StepRange(at * 10**6, (at + last - first + 1) * 10**6, first, last, begins)
         for at, first, last, begins in spans
@@ -75,7 +75,7 @@ class Attempt:
 
 @st.composite
 def trainings(draw: st.DrawFn) -> list[Attempt]:
-    """Attempts that each resume at a step that was reached before."""
+    """Draw attempts that each resume at a step that was reached before."""
     attempts, reached = [], 0
     for _ in range(draw(st.integers(1, 6))):
         attempt = Attempt(draw(st.integers(0, reached)) + 1, draw(st.integers(1, 40)))
@@ -85,7 +85,7 @@ def trainings(draw: st.DrawFn) -> list[Attempt]:
 
 
 def ranges_of(attempts: list[Attempt], cuts: frozenset[int] = frozenset()) -> list[StepRange]:
-    """One range per attempt, and cut into two where a cut falls."""
+    """Return one range per attempt, and cut into two where a cut falls."""
     ranges, now = [], 0
     for attempt in attempts:
         begin = attempt.first
@@ -100,7 +100,7 @@ def ranges_of(attempts: list[Attempt], cuts: frozenset[int] = frozenset()) -> li
 
 
 def lost_of(ranges: list[StepRange]) -> list[tuple[int, int]]:
-    """The start (in s) and number of each lost step."""
+    """Return the start (in s) and number of each lost step."""
     pairs = zip(ranges, kept(ranges), strict=True)
     return sorted(
         (each.began_us // 10**6 + number - each.first, number)
@@ -110,7 +110,7 @@ def lost_of(ranges: list[StepRange]) -> list[tuple[int, int]]:
 
 
 def lost_one_by_one(attempts: list[Attempt]) -> list[tuple[int, int]]:
-    """A step is lost if its number comes again later."""
+    """Return lost steps one by one: a step is lost if its number comes again later."""
     steps, now = [], 0
     for attempt in attempts:
         steps += [(now + n, attempt.first + n) for n in range(attempt.count)]
@@ -136,7 +136,7 @@ CUTS = st.frozensets(st.integers(1, 200), max_size=4)
 def test_any_split_and_any_order_lose_the_same_steps(
     attempts: list[Attempt], cuts: frozenset[int], seed: int
 ) -> None:
-    """As a walk over the single steps finds them."""
+    """A walk over the single steps finds the same."""
     split = ranges_of(attempts, cuts)
     random.Random(seed).shuffle(split)
     assert lost_of(split) == lost_of(ranges_of(attempts)) == lost_one_by_one(attempts)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rules.frame import NodeFrame, RunFrame
+from rules.ledger import ledger
 from tests.rules import frames as f
 from tests.rules.cases import judged
 from tests.rules.scenarios import confounders
@@ -56,9 +57,23 @@ def test_it_judges(frame: RunFrame, state: str) -> None:
     assert judged(RULE, frame).verdict.state == state
 
 
+@pytest.mark.parametrize("held", [(f.GIB, 0.0), (f.GIB, f.GIB)])
+def test_a_gpu_on_which_the_training_says_it_has_memory_is_used(held: tuple[float, ...]) -> None:
+    memory = {f"gpu{n}__tree_memory_used_bytes": held[n] for n in range(2)}
+    busy = {"gpu0__busy_pct": 0.0, "gpu1__busy_pct": 0.0}
+    told = [(5.0, "gpu_memory", {"peak_allocated_bytes": f.GIB, "rank": 0})]
+    node = f.node("n1", f.samples(600, **busy, **memory), [], told, of=f.hardware(gpus=2))
+    verdict = judged(RULE, f.run(node)).verdict
+    unused = [n for n in range(2) if not held[n]]
+    assert verdict.state == ("fired" if unused else "passed")
+    assert all((f"gpu{n}" in verdict.summary) == (n in unused) for n in range(2))
+    labels = {entry.gpu: entry.label for entry in ledger(f.run(node)).entries}
+    assert labels == {n: "unused_gpu" if n in unused else "gpu_idle" for n in range(2)}
+
+
 def test_the_waste_is_half_to_all_of_their_share_of_the_run() -> None:
     verdict = judged(RULE, f.run(gpus(90.0, 90.0, 90.0, 0.0))).verdict
-    assert (verdict.waste_seconds_low, verdict.waste_seconds_high) == (75, 150)
+    assert (verdict.claimed_seconds_low, verdict.claimed_seconds_high) == (75, 150)
     assert "1 of 4 GPUs was never used" in verdict.summary
 
 
@@ -72,7 +87,7 @@ HOURS = np.arange(6 * 360)
 
 
 def stops_after(hours: float, *others: float, memory: float = 0.0) -> RunFrame:
-    """A GPU that works for so many hours of six, beside others."""
+    """Return a GPU that works for so many hours of six, beside others."""
     columns: dict[str, Any] = {"gpu0__busy_pct": np.where(360 * hours > HOURS, 95.0, 0.0)}
     columns["gpu0__memory_used_bytes"] = memory * f.GIB
     columns |= {f"gpu{n}__busy_pct": busy for n, busy in enumerate(others, 1)}
@@ -91,8 +106,8 @@ def test_a_gpu_that_worked_once_is_judged_by_the_last_hour(
     verdict = judged(RULE, replace(stops_after(hours, 95.0, 95.0), final=final)).verdict
     assert verdict.state == state
     if state == "fired":
-        assert f"idle for the last {6 - hours:.1f} h: gpu0" in verdict.summary
-        assert verdict.waste_seconds_high == pytest.approx((6 - hours) * 1200, abs=10)
+        assert f"idle for the last {int(6 - hours)} h" in verdict.summary
+        assert verdict.claimed_seconds_high == pytest.approx((6 - hours) * 1200, abs=10)
 
 
 def test_if_all_gpus_have_stopped_it_is_for_other_rules_to_say() -> None:
@@ -107,7 +122,7 @@ def test_a_gpu_whose_memory_is_needed_is_not_removed(held: float, removes: bool)
 
 
 def set_up(world: World, factor: float) -> None:
-    """A GPU whose 99th percentile is at most 2 %."""
+    """Add a GPU whose 99th percentile is at most 2 %."""
     number, world.gpus = world.gpus, world.gpus + 1
 
     def change(node: Node) -> None:

@@ -21,7 +21,7 @@ WINDOW_RULES = [rule for rule in all_rules().values() if rule.scope == "window"]
 
 
 def last_minutes(run: Stored, until_seconds: float, length_seconds: float) -> RunFrame:
-    """As a look has them."""
+    """Return the last minutes as a look has them."""
     end_ms = to_ms(START) + round(1000 * until_seconds)
     start_ms = max(end_ms - round(1000 * length_seconds), to_ms(START)) // CELL_MS * CELL_MS
     nodes = {}
@@ -36,7 +36,7 @@ def last_minutes(run: Stored, until_seconds: float, length_seconds: float) -> Ru
 
 
 def as_it_was(run: Stored, until_seconds: float) -> RunFrame:
-    """All that had come by then."""
+    """Return the run with all that had come by then."""
     frame = RunFrame(0.5, until_seconds, final=False)
     nodes = tuple(
         type(node)(
@@ -57,7 +57,7 @@ def findings(frame: RunFrame) -> dict[str, Judgement]:
 
 
 def first_news(run: Stored) -> Iterator[tuple[set[str], float]]:
-    """Minute by minute, what holds then of all that had come, and when that was."""
+    """Yield, minute by minute, what holds then of all that had come, and when that was."""
     for minutes in range(5, int(run.frame.duration_seconds // 60) + 1):
         found = findings(as_it_was(run, 60.0 * minutes))
         ends = {rule: judged.numbers.windows[-1].end_seconds for rule, judged in found.items()}

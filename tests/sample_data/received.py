@@ -21,7 +21,7 @@ class Received:
     declarations: list[Declaration]
     segments: list[Segment]
     bodies: list[bytes]
-    """Of the segments, in their order."""
+    """The bodies of the segments, in their order."""
 
 
 def received(run: SimulatedRun) -> Received:
@@ -33,7 +33,7 @@ def received(run: SimulatedRun) -> Received:
 
 
 def frame_of(got: Received, folder: Path, resolution_seconds: float) -> RunFrame:
-    """The run as the rules see it, by way of the store."""
+    """Return the run as the rules see it, by way of the store."""
     store, nodes = FolderStore(folder), []
     for declared in got.declarations:
         own = [

@@ -26,7 +26,7 @@ NOW = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Facts:
-    """What was published of a run."""
+    """The figures that were published of a run."""
 
     seconds: int
     nodes: int
@@ -48,13 +48,13 @@ SLOWDOWN = 1.18
 
 @pytest.fixture(scope="module")
 def runs() -> list[Received]:
-    """The published ones first, then those of one job."""
+    """Return the published ones first, then those of one job."""
     return [received(run) for run in [*published_runs("ours"), *runs_of(PHOTOS, NOW)]]
 
 
 @pytest.fixture(scope="module")
 def frames(runs: list[Received], tmp_path_factory: pytest.TempPathFactory) -> list[RunFrame]:
-    """At the resolutions at which the service analyses them."""
+    """Return frames at the resolutions at which the service analyses them."""
     folder = tmp_path_factory.mktemp("objects")
     resolutions = [1.0] * 2 + [5.0] * 17
     return [frame_of(run, folder, r) for run, r in zip(runs, resolutions, strict=True)]
@@ -70,7 +70,7 @@ def rule_states(frame: RunFrame) -> dict[str, str]:
 
 
 def node_gpus(frame: RunFrame) -> list[NDArray[np.float64]]:
-    """Of each node, its GPUs' utilisation: ticks by GPUs."""
+    """Return the utilisation of each node's GPUs: ticks by GPUs."""
     return [
         node.samples[[f"gpu{number}.busy_pct" for number in node.allocated_gpus()]].to_numpy()
         for node in frame.nodes.values()

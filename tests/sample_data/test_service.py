@@ -67,7 +67,10 @@ def test_the_published_move_is_claimed_verified_and_saves_what_was_published(
     evaluate(str(before.pk))
     before.refresh_from_db()
     machines = {"node_count": 2, "purchase_option": "on_demand"}
-    table = [{"instance_type": kind, **machines} for kind in ("ml.g4dn.xlarge", "ml.p3.2xlarge")]
+    promised = {"ml.g4dn.xlarge": 0.95, "ml.p3.2xlarge": 1.1}
+    table = [
+        {"instance_type": kind, "cost_mid_usd": usd, **machines} for kind, usd in promised.items()
+    ]
     row = factories.recommendation(before, candidates=table, change=table[0])
     evaluate(str(after.pk))
     row.refresh_from_db()

@@ -65,7 +65,7 @@ class SampleWorkspace:
     def window(
         self, chromium: Browser, theme: Theme = "light", *, scripts: bool = True
     ) -> BrowserContext:
-        """Signed in, 1440 px wide."""
+        """Open a window that is signed in and 1440 px wide."""
         context = chromium.new_context(
             base_url=self.service.url,
             color_scheme=theme,
@@ -78,7 +78,7 @@ class SampleWorkspace:
         return context
 
     def run_again(self, job: str, **changed: Any) -> None:
-        """A further run of a sample job begins now, its training changed, and is uploaded whole."""
+        """Begin a further run of a sample job now, its training changed, and upload it whole."""
         [sample] = [each for each in JOBS if each.name == job]
         latest = sample.stages[-1]
         training = replace(latest.training, **changed)
@@ -114,7 +114,7 @@ class SampleWorkspace:
 
 
 def open_sample(data_dir: Path) -> SampleWorkspace:
-    """As `manage.py demo --sample-data` leaves it."""
+    """Make the workspace as `manage.py demo --sample-data` leaves it."""
     service = Service(data_dir).start()
     loading = manage(data_dir, "demo", "--sample-data", "--exit")
     try:

@@ -22,7 +22,9 @@ FEWEST = 35
 
 @pytest.fixture(scope="module")
 def arguments(sample: SampleWorkspace) -> dict[str, Any]:
-    """Rows of the sample workspace: a job with an open regression, its newest runs, its advice."""
+    """Return rows of the sample workspace: a job with an open regression, its newest runs, its
+    advice.
+    """
     jobs = sample.api("jobs?limit=100")["jobs"]
     [job] = [each for each in jobs if each["name"] == "street-scenes/train.py"]
     runs = sample.api(f"jobs/{job['id']}/runs")["runs"]

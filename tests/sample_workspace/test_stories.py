@@ -1,5 +1,6 @@
-"""What the service concludes of each sample job. Nobody wrote it down: runs were simulated,
-uploaded and analysed like any others."""
+"""The conclusions of the service about each sample job. Nobody wrote them down: runs were
+simulated, uploaded and analysed like any others.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def jobs(sample: SampleWorkspace) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def told(sample: SampleWorkspace, jobs: dict[str, dict[str, Any]]) -> Any:
-    """Of a job by the start of its name: runs, newest first, and recommendations."""
+    """Return a function that asks for a job by the start of its name: runs, newest first, and
+    recommendations.
+    """
 
     def ask(start: str) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
         [job] = [job for name, job in jobs.items() if name.startswith(start)]
@@ -142,7 +145,7 @@ def test_a_run_goes_on(sample, told):
 
 
 def _months(count: int) -> list[str]:
-    """This one and those before it."""
+    """Return this month and those before it."""
     found, day = [], datetime.now(UTC).date()
     for _ in range(count):
         found.append(f"{day:%Y-%m}")

@@ -1,4 +1,6 @@
-"""How many clicks people need for what they come for. Filling in and ticking is not counted."""
+"""Counts the clicks that people need for what they come for. Filling in and ticking is not
+counted.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ pytestmark = [
     pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}"),
 ]
 PATIENCE_SECONDS = 90
-"""For what the agent has to do first."""
+"""The seconds for what the agent has to do first."""
 
 
 @dataclass
 class Walk:
-    """From the home page; `clicks` counts."""
+    """A walk from the home page; `clicks` counts."""
 
     page: Page
     clicks: int = 0
@@ -38,7 +40,7 @@ class Walk:
         self.clicks += 1
 
     def to(self, name: str) -> None:
-        """By the bar at the top."""
+        """Go to a page by the bar at the top."""
         bar = self.page.get_by_role("navigation", name="Main")
         self.click(bar.get_by_role("link", name=name, exact=True))
 
@@ -183,7 +185,7 @@ def test_a_running_run_is_profiled_and_then_stopped(walk, sample):
 
 
 def _train(folder: Path, command: str) -> int:
-    """The command as copied, in a folder with a script of its name."""
+    """Run the command as copied, in a folder with a script of its name."""
     (folder / "train.py").write_text("import time\ntime.sleep(12)\n")
     commands = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     state = {"TRIMTAB_STATE_DIR": str(folder / "spool")}

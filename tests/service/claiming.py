@@ -11,7 +11,7 @@ from webapp.background.kinds import Kind
 
 
 def claim_next(kind: Kind[Any]) -> claims.Claim[Any] | None:
-    """Of the rows whose turn it is, the first that can be claimed; None: none."""
+    """Claim the first row that can be claimed, of those whose turn it is; None if there is none."""
     now = timezone.now()
     for key in fairness.in_turn(kind, 50, now):
         held = claims.claim(kind, key, due_at__lte=now)

@@ -43,7 +43,7 @@ def agent(token) -> FakeAgent:
 
 @pytest.fixture(params=[False, True], ids=["alone", "gathered"])
 def both_ways(request, agent) -> None:
-    """Its segments take the way of a single request, and that of many."""
+    """Let the agent's segments take the way of a single request, and that of many."""
     agent.is_gathered = request.param
 
 
@@ -60,7 +60,7 @@ def machine(token: str) -> Any:
 
 @pytest.fixture
 def told(client: Client, workspace: Any) -> Any:
-    """The API's answer, with the minutes of each label."""
+    """Return the API's answer, with the minutes of each label."""
     _, plain = Token.make(workspace, "all", [Token.READ])
 
     def ask(reference: Any) -> tuple[dict[str, float], dict[str, Any]]:

@@ -36,7 +36,7 @@ KINDS = ("changed",) * 8 + ("cut", "flipped", "packed badly", "noise")
 
 
 def whole_segment(agent: FakeAgent, seq: int = 0) -> Segment:
-    """One with everything in it that a segment can have."""
+    """Return a segment with everything in it that a segment can have."""
     events = [
         Event(1, "process_start", {"pid": 7}),
         Event(2, "metric", {"name": "loss", "value": 0.5, "step": 3, "rank": 0}),
@@ -49,7 +49,7 @@ def whole_segment(agent: FakeAgent, seq: int = 0) -> Segment:
 
 
 def paths(part: Any, at: Path = ()) -> Iterator[Path]:
-    """Every place in a document; of a long list the first three entries."""
+    """Yield every place in a document; of a long list the first three entries."""
     inner = list(part.items()) if isinstance(part, dict) else []
     inner = list(enumerate(part[:3])) if isinstance(part, list) else inner
     for key, value in inner:
@@ -65,7 +65,9 @@ class Damage:
         self._places = list(paths(self._original))
 
     def body(self, chance: random.Random) -> bytes:
-        """Mostly a document with a few changes; now and then broken JSON, broken gzip, or noise."""
+        """Return mostly a document with a few changes; now and then broken JSON, broken gzip, or
+        noise.
+        """
         kind = chance.choice(KINDS)
         if kind == "noise":
             return chance.randbytes(chance.randrange(200))
@@ -93,7 +95,7 @@ def changed(chance: random.Random, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def flipped(chance: random.Random, body: bytes) -> bytes:
-    """Some bytes more, fewer or others, at one place."""
+    """Change a body: some bytes more, fewer or others, at one place."""
     at = chance.randrange(len(body) + 1)
     return body[:at] + chance.randbytes(chance.randrange(4)) + body[at + chance.randrange(3) :]
 
@@ -132,14 +134,14 @@ def _value(chance: random.Random) -> Any:
 
 
 def several_like(body: bytes) -> st.SearchStrategy[bytes]:
-    """Requests with several segments, some of them or the request itself changed."""
+    """Draw requests with several segments, some of them or the request itself changed."""
     several = st.lists(st.just(body) | bodies_like(body), min_size=1, max_size=4).map(join_bodies)
     seeds = st.integers(0, 2**48)
     return several | st.builds(lambda s, seed: flipped(random.Random(seed), s), several, seeds)
 
 
 def lines_like(chance: random.Random, table: str) -> str:
-    """A CSV text with some fields, lines or characters changed."""
+    """Return a CSV text with some fields, lines or characters changed."""
     lines = table.splitlines()
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(lines))

@@ -45,7 +45,7 @@ class Machine:
     instance_type: str = "g4dn.xlarge"
     purchase_option: str = "on_demand"
     ending: dict[str, Any] = field(default_factory=dict)
-    """Told of its end, beside its state."""
+    """The facts that are told of its end, beside its state."""
     declared: dict[str, Any] = field(default_factory=dict)
     session_id: UUID = field(default_factory=uuid4)
     steps: list[tuple[float, float, float]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Machine:
         self._put("", encode_declaration(self._declaration()))
 
     def saves(self, at: float, name: str) -> None:
-        """A checkpoint whose content this name stands for."""
+        """Save a checkpoint whose content this name stands for."""
         self.tells(at, "checkpoint_saved", fingerprint=fingerprint(name), bytes=10**9)
 
     def loads(self, at: float, name: str, step: int | None) -> None:
@@ -119,7 +119,7 @@ class Machine:
         )
 
     def _busy_pct(self, at: float, width: float) -> float:
-        """A GPU works in steps, but not while they wait."""
+        """Return how busy the GPU is: it works in steps, but not while they wait."""
         works = sum(
             max(0.0, min(at + width, start + length) - max(at, start + wait))
             for start, length, wait in self.steps
@@ -146,9 +146,9 @@ def fingerprint(name: str) -> str:
 
 
 def two_runs(machine: Any, **declared: Any) -> tuple[Machine, Machine]:
-    """The second continues after 240 of 480 steps, 20 min after the end of the first.
-
-    The loss of 0.3 is reached in steps that are lost."""
+    """Make two runs. The second continues after 240 of 480 steps, 20 min after the end of the
+    first. The loss of 0.3 is reached in steps that are lost.
+    """
     first = machine(declared=declared)
     first.works(0, 80 * MINUTE)
     first.tells(10, "global_step", step=1)
@@ -163,7 +163,7 @@ def two_runs(machine: Any, **declared: Any) -> tuple[Machine, Machine]:
 
 
 def analyse_what_is_due() -> None:
-    """A run that is counted again may join or leave others."""
+    """Analyse until nothing is due: a run that is counted again may join or leave others."""
     for _ in range(4):
         for run_id in due():
             evaluate(str(run_id))

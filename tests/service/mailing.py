@@ -58,7 +58,9 @@ def signed_in(user: User) -> Client:
 
 
 def advised_run(agent: FakeAgent, count: int = 6) -> Run:
-    """A finished and analysed run whose loop waits for its data: that gives one recommendation."""
+    """Return a finished and analysed run whose loop waits for its data: that gives one
+    recommendation.
+    """
     agent.declare()
     for segment in agent.segments(count):
         assert agent.put(segment).status_code == 200
@@ -67,7 +69,7 @@ def advised_run(agent: FakeAgent, count: int = 6) -> Run:
 
 
 def one_round() -> None:
-    """What beat and the worker do every 15 s."""
+    """Do what beat and the worker do every 15 s."""
     tasks.sweep()
     delivery.send(list(Mail.objects.values_list("pk", flat=True)))
 

@@ -50,7 +50,7 @@ class Session:
 
     @property
     def held(self) -> tuple[int, int] | None:
-        """Seconds since 1970."""
+        """Return start and end in seconds since 1970, or None."""
         if not self.sent:
             return None
         start = self.agent.started_at_ns // NS
@@ -82,7 +82,7 @@ class Schedule:
         self._kills: dict[UUID, int] = {}
 
     def _sessions(self, run_id: UUID) -> Iterator[Session]:
-        """One or two attempts of one or two nodes, each with one or two sessions."""
+        """Yield one or two attempts of one or two nodes, each with one or two sessions."""
         draw = self.random
         machines = draw.sample(["m-1", "m-2", "m-3"], draw.randint(1, 2))
         owns = draw.random() < 0.4
@@ -112,7 +112,7 @@ class Schedule:
         return Session(agent, facts, segments)
 
     def play(self) -> None:
-        """Until everything was sent."""
+        """Play until everything was sent."""
         while any(s.to_send or not s.is_declared for s in self.sessions):
             self.random.choice(
                 [*[self._send] * 6, self._send_again, *[self._analyse] * 2, self._begin,
@@ -159,7 +159,7 @@ class Schedule:
         evaluate(str(self.random.choice(self.run_ids)))
 
     def _begin(self) -> None:
-        """A worker reads a run. It writes later, or never."""
+        """Let a worker read a run. It writes later, or never."""
         run_id = self.random.choice(self.run_ids)
         if not Analysis.objects.filter(run_id=run_id).exists():
             return
@@ -173,7 +173,7 @@ class Schedule:
             queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
 
     def _kill(self) -> None:
-        """A worker dies between reading and writing, and its lease expires."""
+        """Let a worker die between reading and writing; its lease expires."""
         if not self._begun:
             return
         held, _ = self._begun[-1]
@@ -195,7 +195,7 @@ class Schedule:
             self.deleted.add(run_id)
 
     def _correct(self) -> None:
-        """A person corrects the type of all machines of a run that has begun."""
+        """Correct, as a person does, the type of all machines of a run that has begun."""
         run_id = self.random.choice(self.run_ids)
         mine = [session for session in self.sessions if session.node[0] == run_id]
         if run_id in self.deleted or not all(s.is_declared and s.sent for s in mine):
@@ -213,7 +213,7 @@ class Schedule:
     # What it costs, by another way.
 
     def expected_usd(self, run_id: UUID) -> Decimal:
-        """Each node's exact cost, rounded once."""
+        """Return the sum of each node's exact cost, rounded once."""
         exact = dict.fromkeys((s.node for s in self.sessions if s.node[0] == run_id), Fraction(0))
         for start, end in self._cuts():
             for node in exact:
@@ -229,7 +229,7 @@ class Schedule:
         return pairwise(sorted({edge for s in self.sessions if s.held for edge in s.held}))
 
     def _rate(self, node: tuple[UUID, int, str], when: int) -> Fraction:
-        """The share of the machine that the node pays for at that second."""
+        """Return the share of the machine that the node pays for at that second."""
         active = {
             session.node: Fraction(session.facts.effective_cpus) / 2
             for session in self._present()
@@ -241,7 +241,7 @@ class Schedule:
         return [session for session in self.sessions if session.node[0] not in self.deleted]
 
     def _starts(self, run_id: UUID) -> list[list[Session]]:
-        """The sessions of each start of each machine of the run."""
+        """Return the sessions of each start of each machine of the run."""
         mine = [session for session in self.sessions if session.node[0] == run_id]
         by_start: dict[tuple[str, int], list[Session]] = {}
         for session in mine:
@@ -257,7 +257,9 @@ class Schedule:
     def _minimum(
         self, together: list[Session]
     ) -> Iterator[tuple[tuple[UUID, int, str], int, Fraction]]:
-        """Node, seconds and share of the machine's first minute that nobody of the run used."""
+        """Yield node, seconds and share of the machine's first minute that nobody of the run
+        used.
+        """
         if not together[0].facts.owns_machine:
             return
         held = [session.held for session in together if session.held]

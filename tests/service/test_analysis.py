@@ -1,4 +1,4 @@
-"""From uploads to verdicts and cost, through the worker's own task."""
+"""The way from uploads to verdicts and cost, through the worker's own task."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def test_the_findings_of_a_run_count_at_most_its_cost(agent):
     send(agent, 6)
     run = analysed(agent)
     fired = run.judgements.filter(state=Judgement.FIRED)
-    counted = [row.counted_usd_high for row in fired]
-    assert 0 < sum(counted) <= run.cost_usd
-    assert {row.explained_by for row in fired if not row.counted_share} <= {"", "input_bound"}
+    assert 0 < sum(row.waste_usd_high for row in fired) <= run.cost_usd
+    assert "input_bound" in {row.rule for row in fired}
+    assert {row.explained_by for row in fired} <= {"", "input_bound"}
 
 
 def test_it_says_no_price_and_never_zero(agent):
@@ -225,7 +225,7 @@ def node_of(agent: FakeAgent) -> int:
 
 
 def snapshot(agent: FakeAgent) -> dict[str, object]:
-    """Every total that people see; the key of a workload names its job."""
+    """Return every total that people see; the key of a workload names its job."""
     run = Run.objects.get(pk=agent.run_id)
     judged = Judgement.objects.filter(run=run)
     return {
@@ -248,7 +248,7 @@ def snapshot(agent: FakeAgent) -> dict[str, object]:
 )
 @given(data=st.data(), skew_days=st.sampled_from([0, -2, 2]))
 def test_any_order_replays_lateness_and_skew_give_the_same_totals(token, data, skew_days):
-    """Also with NaN metrics and a series that is refused: nothing is refused whole."""
+    """The uploads have NaN metrics and a series that is refused, too: nothing is refused whole."""
     straight, shaken = (
         FakeAgent(
             Client(),
@@ -303,7 +303,7 @@ def test_advice_that_the_next_run_followed_is_claimed_by_it_and_comes_back_if_un
     assert (advice.state, advice.claimed_by) == ("claimed", fixed)
     undone = next_run(wait_us=120_000)
     advice.refresh_from_db()
-    assert (advice.state, advice.run, advice.claimed_by) == ("active", undone, None)
+    assert (advice.state, advice.claimed_by, advice.reopened_by) == ("claimed", fixed, undone)
 
 
 def test_a_running_node_with_many_segments_is_compacted_meanwhile(agent):
@@ -319,7 +319,11 @@ def test_advice_stays_open_while_a_later_run_is_too_short_to_tell(agent, token):
     send(agent, 6)
     job = analysed(agent).job
     short = FakeAgent(agent.client, token)
-    send(short, 1)
+    short.declare()
+    (segment,) = short.segments(1)
+    for column in ("start_us", "duration_us", "data_wait_us", "samples"):
+        setattr(segment.steps[0], column, getattr(segment.steps[0], column)[:3])
+    assert short.put(segment).status_code == 200
     judged = analysed(short).judgements.get(rule="input_bound")
     assert judged.state == "insufficient_data"
     assert job.recommendations.get(kind="fix_input_pipeline").state == "active"

@@ -22,7 +22,7 @@ SHA256 = hashlib.sha256(BODY).hexdigest()
 
 @pytest.fixture(params=["folder", "s3"])
 def store(request, settings):
-    """Both places that objects can be in."""
+    """Return a store, in both places that objects can be in."""
     if request.param == "s3":
         settings.OBJECTS_URL = request.getfixturevalue("bucket_url")
     return open_store(settings.OBJECTS_URL)
@@ -138,7 +138,7 @@ def in_days(days: float):  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def ended_run(agent, store) -> Run:
-    """With an artefact, and nothing left to analyse."""
+    """Return a run with an artefact, and nothing left to analyse."""
     for segment in agent.segments(2):
         agent.put(segment)
     agent.put_artefact(BODY)

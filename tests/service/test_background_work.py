@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from tests.service.claiming import claim_next
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, User, Workspace
+from webapp.advice import recounting
+from webapp.advice.models import SavingsRecount
 from webapp.analysis import compaction, queue
 from webapp.analysis.models import Analysis, Compaction
 from webapp.background import claims, conditions, pulling
@@ -56,6 +59,10 @@ def _rejudging(workspace: Workspace, agent: FakeAgent) -> None:
     rejudging.want(workspace)
 
 
+def _savings_recount(workspace: Workspace, agent: FakeAgent) -> None:
+    SavingsRecount.objects.create(workspace=workspace, before_usd=Decimal(1), wanted=1)
+
+
 def _password_reset(workspace: Workspace, agent: FakeAgent) -> None:
     PasswordReset.objects.create(email="ada@example.org")
 
@@ -77,12 +84,13 @@ WORK: dict[str, tuple[Kind[Any], Callable[[Workspace, FakeAgent], None]]] = {
     "prices": (refresh.KIND, _prices),
     "rejudging": (rejudging.KIND, _rejudging),
     "retention": (rounds.KIND, _retention),
+    "savings_recount": (recounting.KIND, _savings_recount),
 }
 
 
 @pytest.fixture(params=sorted(WORK))
 def kind(request, workspace, agent) -> Kind[Any]:
-    """A kind of work, with one row that is due."""
+    """Return a kind of work, with one row that is due."""
     found, want = WORK[request.param]
     want(workspace, agent)
     assert found.rows.count() == 1

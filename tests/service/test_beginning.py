@@ -31,7 +31,7 @@ BODY = {"sha256", "body_bytes"}
 
 @pytest.fixture
 def agents(agent: FakeAgent, token: str) -> Callable[[int], list[FakeAgent]]:
-    """Of runs of one job."""
+    """Return a function that makes agents of runs of one job."""
 
     def made(count: int) -> list[FakeAgent]:
         return [
@@ -42,14 +42,16 @@ def agents(agent: FakeAgent, token: str) -> Callable[[int], list[FakeAgent]]:
 
 
 def _statuses(agents: Sequence[FakeAgent]) -> list[int]:
-    """What is answered to their first segments, which come at the same time."""
+    """Return what is answered to their first segments, which come at the same time."""
     asked = [each.asked(0, encode_segment(each.segment(0))) for each in agents]
     return [answer.status_code for answer in together(asked)]
 
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Something happens once, after uploads are counted and before anything of them is written."""
+    """Let something happen once, after uploads are counted and before anything of them is
+    written.
+    """
 
     def happens(what: Callable[[], object]) -> None:
         real = accept.complete
@@ -175,7 +177,7 @@ def test_one_whose_session_is_another_runs_fails_no_other(agents, settings, monk
 
 
 def test_a_run_that_came_meanwhile_gets_another_segment(agents, meanwhile):
-    """From another web process, say."""
+    """The run may come from another web process."""
     (agent,) = agents(1)
     again = replace(agent, session_id=uuid4(), machine_id="machine-2")
     meanwhile(lambda: again.put(again.segment(0)))

@@ -55,7 +55,7 @@ def test_a_long_training_and_a_long_suspension_are_taken(agent, days):
 
 
 def test_a_clock_of_1970_on_one_node_is_taken_and_makes_no_cells(agent, token):
-    """Its clock was set between the start of the session and the first upload."""
+    """The node's clock was set between the start of the session and the first upload."""
     agent.put(agent.segment(0))
     wrong = FakeAgent(agent.client, token, run_id=agent.run_id, machine_id="machine-2")
     wrong.started_at_ns = 10**9

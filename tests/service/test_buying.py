@@ -1,4 +1,4 @@
-"""What the advisor may propose to buy: set over the API, advised after the next analysis."""
+"""The purchases that the advisor may propose: set over the API, advised after the next analysis."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ HOUR_NS = 3600 * 10**9
 
 
 def started_ns() -> int:
-    """On the hour, so that no segment lies in two."""
+    """Return a start on the hour, so that no segment lies in two."""
     return (time.time_ns() // HOUR_NS - HOURS) * HOUR_NS
 
 
@@ -74,7 +74,7 @@ def send(agent: FakeAgent, seqs) -> None:  # type: ignore[no-untyped-def]
 
 
 def analyse(agent: FakeAgent) -> Run:
-    """The whole run, whether it is due or not."""
+    """Analyse the whole run, whether it is due or not."""
     Analysis.objects.filter(run=agent.run_id).update(
         done=0, wanted=1, finished_at=None, due_at=timezone.now(), given_up_at=None, lease=None
     )
@@ -180,7 +180,7 @@ def test_whatever_happened_before_the_results_are_those_from_scratch(token, step
 
 
 def _killed(agent: FakeAgent, after: int) -> None:
-    """Between the object of a chunk and its row."""
+    """Kill a compaction between the object of a chunk and its row."""
     left, save = [after], chunk_rows.save
 
     def dies(node, ref) -> None:  # type: ignore[no-untyped-def]
@@ -256,7 +256,7 @@ def _stored(workspace: Workspace) -> int:
 
 
 def test_nothing_is_carried_from_another_workspace(token, stranger, monkeypatch):
-    """Although both runs have the same samples at the same times."""
+    """Both runs have the same samples at the same times."""
     ours = carried_run(token)
     theirs = runner(stranger.token)
     theirs.declare()

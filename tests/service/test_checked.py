@@ -1,4 +1,4 @@
-"""What a run's page says where there is nothing to change, or nothing to tell it by."""
+"""The words of a run's page where there is nothing to change, or nothing to tell it by."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def advice_of(client: Any, workspace: Any, agent: FakeAgent, **series: float) -> str:
-    """The text of the page's advice on a run that never waits for its data."""
+    """Return the text of the page's advice on a run that never waits for its data."""
     times = list(range(0, SEGMENT_MS, 500))
     columns = {f"host.{name}": [value] * len(times) for name, value in series.items()}
     agent.declare()
@@ -51,5 +51,6 @@ def test_without_memory_samples_no_smaller_machine_is_advised_but_told_what_is_m
 ) -> None:
     told = advice_of(client, workspace, agent, cpu_busy_pct=5.0)
     assert not Recommendation.objects.filter(kind="change_instance_type").exists()
-    assert "Machine size: Missing: How much memory was in use" in told
+    assert "Machine size: Not judged: How much memory was in use" in told
+    assert "no other machine pays" not in told
     assert "not known" in told

@@ -29,7 +29,7 @@ LIMITS = KIND.limits
 
 @pytest.fixture
 def row(workspace) -> Rejudging:
-    """Due for an hour, and with traces of all that happened to it before."""
+    """Return a row that has been due for an hour, with traces of all that happened to it before."""
     return Rejudging.objects.create(
         workspace=workspace,
         wanted=7,
@@ -244,7 +244,7 @@ def test_a_failure_is_counted_and_tried_again_after_a_pause(row):
 
 
 def test_the_pause_doubles_with_each_failure(workspace):
-    """Of each number of attempts the longest of 60 pauses is near to what is allowed."""
+    """The longest of 60 pauses, of each number of attempts, is near to what is allowed."""
     row = Rejudging.objects.create(workspace=workspace)
     for attempts, minutes in ((0, 1), (1, 2), (3, 8), (8, 30)):
         pauses = []

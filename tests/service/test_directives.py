@@ -1,4 +1,6 @@
-"""What the service asks of running agents: a rule their end, a person a profile."""
+"""The requests of the service to running agents: a rule asks for their end, a person for a
+profile.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def running(agent: FakeAgent, **declared: object) -> Run:
 
 
 def answered(agent: FakeAgent, seq: int, directive: str, outcome: str = "done", reason: str = ""):
-    """What the answer to the segment that carries the agent's word still asks."""
+    """Return what the answer to the segment that carries the agent's word still asks."""
     data = {"id": directive, "directive": "stop", "outcome": outcome, "reason": reason}
     return agent.put(agent.segment(seq, events=[Event(5, "directive", data)])).json()["directives"]
 

@@ -21,7 +21,7 @@ ROUNDS = 10
 
 
 def at_once(*works: Callable[[int], object]) -> None:
-    """Each in a thread and with a connection of its own, `ROUNDS` times; errors come through."""
+    """Do each in a thread and with a connection of its own, `ROUNDS` times; errors come through."""
 
     def repeated(work: Callable[[int], object]) -> None:
         try:

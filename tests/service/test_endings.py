@@ -1,4 +1,4 @@
-"""Why a run failed, its stages and its last lines, from the upload to API and page."""
+"""The cause of a run's failure, its stages and its last lines, from the upload to API and page."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TABLES = sorted(export_tables.TABLES)
 
 @pytest.fixture
 def agent(agent, workspace) -> FakeAgent:
-    """Has sent a run of 30 s, which is judged."""
+    """Return an agent that has sent a run of 30 s, which is judged."""
     Price.objects.create(
         provider="aws",
         service="ec2",

@@ -1,4 +1,4 @@
-"""What failures cost, by cause: through the wire, on pages, as CSV and in the API."""
+"""The cost of failures, by cause: through the wire, on pages, as CSV and in the API."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MONTH = "2026-05"
-"""In which `machines.BEGAN_NS` lies."""
+"""The month in which `machines.BEGAN_NS` lies."""
 
 
 @pytest.fixture
 def failures(client: Client, workspace: Any) -> Any:
-    """What the API has of the month."""
+    """Return a function that asks the API for the month."""
     _, plain = Token.make(workspace, "all", [Token.READ])
 
     def ask(**asked: Any) -> dict[str, Any]:
@@ -51,14 +51,16 @@ def failures(client: Client, workspace: Any) -> Any:
 
 
 def assert_all_was_spent(failure: dict[str, Any], run: Run) -> None:
-    """Nothing came after it, so all that the run cost is counted."""
+    """Check that nothing came after it, so all that the run cost is counted."""
     assert (failure["is_continued"], failure["lost_seconds"]) == (False, 0)
     assert Decimal(failure["usd"]) == Decimal(failure["not_continued_usd"]) == run.cost_usd
     assert run.cost_usd
 
 
 def assert_sums(document: dict[str, Any]) -> None:
-    """Exact, and never more than the labels of the ledger and the runs that end so."""
+    """Check that sums are exact, and never more than the labels of the ledger and the runs that end
+    so.
+    """
     for lines in (document["by_cause"], document["by_job"], document["failures"]):
         usd = [Decimal(line["usd"]) for line in lines if line["usd"] is not None]
         assert sum(usd) == Decimal(document["total"]["usd"] or 0)
@@ -71,8 +73,9 @@ def assert_sums(document: dict[str, Any]) -> None:
 
 
 def continued(machine: Any, *endings: dict[str, Any], **more: Any) -> list[Machine]:
-    """Attempts of one run: each works for 80 min, the next one starts 20 min later and loads the
-    checkpoint of 40 min before."""
+    """Return attempts of one run: each works for 80 min, the next one starts 20 min later and loads
+    the checkpoint of 40 min before.
+    """
     nodes: list[Machine] = []
     for number, ending in enumerate((*endings, {})):
         begins = number * 100 * MINUTE
@@ -121,7 +124,7 @@ def test_each_failure_costs_its_lost_work_and_the_next_start(machine: Any, failu
 def test_the_next_run_of_the_training_is_what_followed(
     machine: Any, failures: Any, is_late: bool, client: Client, workspace: Any
 ) -> None:
-    """In whichever order they arrive; split off, it is no longer."""
+    """The runs may arrive in any order; split off, the next one no longer followed."""
     first, second = continued(machine, {"exit_code": 1}, declared={"training": "llm"})
     second.run_id, second.attempt = machine().run_id, 0
     order = (second, first) if is_late else (first, second)
@@ -170,7 +173,7 @@ def test_a_machine_that_goes_silent_for_good(machine: Any, failures: Any, settin
 def test_a_run_that_fails_for_good_costs_all_that_it_cost(
     machine: Any, failures: Any, client: Client, workspace: Any
 ) -> None:
-    """Its failures together: the restart and the lost work count once."""
+    """The failures are counted together: the restart and the lost work count once."""
     run = upload(
         continued(machine, {"exit_code": 1}, {"exit_code": 1}), "failed", "failed", "failed"
     )
@@ -190,7 +193,7 @@ def test_a_run_that_fails_for_good_costs_all_that_it_cost(
 
 
 def test_the_start_after_a_stop_by_hand_is_a_part_of_the_rest(machine: Any, failures: Any) -> None:
-    """It belongs to no failure, so only the run's cost has it."""
+    """Such a start belongs to no failure, so only the run's cost has it."""
     run = upload(continued(machine, {}, {"exit_code": 1}), "stopped", "failed", "failed")
     [last, first] = failures()["failures"]
     assert Decimal(first["start_usd"]) > 0

@@ -74,7 +74,7 @@ def test_a_run_without_any_analysis_comes_before_those_that_have_one(workspace):
 
 @pytest.mark.parametrize("new_runs", [50, 400])
 def test_many_new_runs_at_once_keep_no_look_waiting_for_all_of_them(workspace, new_runs):
-    """However many they are: a fleet that starts at once hides no run that hangs."""
+    """A fleet that starts at once hides no run that hangs, however large it is."""
     due(workspace, new_runs, minutes=2)
     (hangs,) = due(workspace, 1, minutes=0.5, finished_at=timezone.now() - MINUTE)
     assert hangs.run_id in listed()[:2]
@@ -181,7 +181,9 @@ def test_rows_under_one_lease_are_one_worker_at_work(workspace, other):
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(backlogs=st.lists(st.integers(1, 9), min_size=2, max_size=4), data=st.data())
 def test_each_workspace_is_served_within_one_round(db, backlogs, data):
-    """However the backlogs are, each has a row in the first `len(backlogs)` that are taken."""
+    """Each workspace has a row in the first `len(backlogs)` that are taken, however the backlogs
+    are.
+    """
     Workspace.objects.all().delete()
     for number, count in enumerate(backlogs):
         minutes = data.draw(st.integers(1, 500))
@@ -192,7 +194,9 @@ def test_each_workspace_is_served_within_one_round(db, backlogs, data):
 
 
 def test_a_finding_of_a_stranger_waits_for_nobodys_backlog(workspace, other):
-    """Through the doors: a workspace floods, and another one's first upload comes next."""
+    """The uploads come through the doors: a workspace floods, and another one's first upload comes
+    next.
+    """
     due(workspace, 30, minutes=60)
     agent = FakeAgent(Client(), Token.make(other, "agent", ["ingest"])[1])
     agent.put(agent.segment(0))

@@ -187,7 +187,7 @@ def front() -> Iterator[Running]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes 20 s takes one."""
+    """Let one second be enough for what takes 20 s."""
     monkeypatch.setattr(limits, "HEAD_SECONDS", 1)
     monkeypatch.setattr(limits, "IDLE_SECONDS", 1)
     monkeypatch.setattr(limits, "WINDOW_SECONDS", 1)
@@ -343,7 +343,7 @@ def test_a_body_that_finds_no_room_on_the_disk_is_answered_503(front, settings, 
 )
 @pytest.mark.parametrize("is_second", [False, True])
 def test_a_malformed_request_is_refused(front, head, is_second):
-    """And nothing of it reaches the application, nor what follows."""
+    """The application gets nothing of it, nor of what follows."""
     first = b"GET /first HTTP/1.1\r\nHost: x\r\n\r\n" if is_second else b""
     connection = front.connect(head=first)
     connection.sendall(head + b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -358,7 +358,7 @@ def test_a_malformed_request_is_refused(front, head, is_second):
     "rest", [b"X: " + b"x" * 10**6, b"X: x\r\n" * 10**5], ids=["one line", "many lines"]
 )
 def test_a_head_that_is_too_long_is_refused(front, rest):
-    """Whether it ends or not."""
+    """The head may end or not."""
     for end in (b"", b"\r\n\r\n"):
         connection = front.connect(head=b"GET / HTTP/1.1\r\n")
         with contextlib.suppress(ConnectionError):  # It is closed before all is sent
@@ -500,7 +500,7 @@ def test_a_client_that_sends_ahead_is_read_no_further(front):
 
 
 def test_what_a_client_sends_ahead_stays_bytes(front):
-    """As objects it would take thirty times as much memory."""
+    """Objects would take thirty times as much memory."""
     head = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     connection = front.connect(head=b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n" + head * 2000)
     assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
@@ -651,7 +651,7 @@ def test_the_application_says_why_a_body_is_not_read(front):
 
 
 def test_who_sends_much_that_nobody_reads_sees_the_answer(front):
-    """Up to 8 MiB; who sends more is cut off."""
+    """The limit is 8 MiB; who sends more is cut off."""
     head = b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20))
     seen = _until_closed(front.connect(head=head + chunk * 7 + b"0\r\n\r\n"))
@@ -735,7 +735,7 @@ def test_who_leaves_in_the_middle_leaves_nothing_behind(front):
 
 
 def _keep_busy(front: Running, source: str) -> socket.socket:
-    """A connection whose request the application works on until it is let go."""
+    """Open a connection whose request the application works on until it is let go."""
     connection = front.connect(source, b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n")
     assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
     return connection
@@ -803,7 +803,7 @@ def test_a_request_under_way_is_answered_before_the_end(front):
 
 
 def test_an_address_of_the_host_that_cant_be_used_is_left_out(monkeypatch):
-    """In many containers `localhost` is ::1 as well."""
+    """The name `localhost` is ::1 as well in many containers."""
     unusable = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", 0, 0, 0))
     usable = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [unusable, usable])

@@ -76,7 +76,7 @@ def _waiting(front: Running) -> int:
 
 
 def _answer_at_once(front: Running, shouting: Shouting, count: int) -> None:
-    """One, and so many that come while it is answered."""
+    """Send one, and so many that come while it is answered."""
     known = len(shouting.batches)
     shouting.may_go_on.clear()
     with ThreadPoolExecutor(1 + count) as clients:
@@ -123,7 +123,7 @@ def test_what_takes_longer_holds_up_no_other(front, shouting):
 
 
 def test_one_that_comes_alone_waits_for_nobody(front, shouting, monkeypatch):
-    """And the next one at most until the moment is over."""
+    """The next one waits at most until the moment is over."""
     monkeypatch.setattr(gathering, "WINDOW_SECONDS", 3600.0)
     shouting.may_go_on.set()
     assert _send(front, "first") == (201, b"FIRST! x")
@@ -147,7 +147,7 @@ def test_what_comes_within_a_moment_of_another_is_answered_together(front, shout
 
 
 def test_after_many_at_once_the_moment_is_longer(front, shouting, monkeypatch):
-    """After few it isn't, also where there were many before them."""
+    """Few don't make it longer, also where there were many before them."""
     monkeypatch.setattr(gathering, "BUSY", 3)
     _answer_at_once(front, shouting, 3)
     _answer_at_once(front, shouting, 2)
@@ -177,7 +177,7 @@ def test_whatever_goes_wrong_in_between_the_next_ones_are_answered(front, shouti
 
 
 def test_what_takes_longer_has_its_threads_old_connections_closed(front, shouting, monkeypatch):
-    """Else a thread that only does such work would keep one that the database has closed."""
+    """A thread that only does such work would keep one that the database has closed."""
     closed: list[str] = []
     shouting.may_go_on.set()
     shouting.slow_may_go_on.set()

@@ -33,7 +33,7 @@ TAKEN = FakeAgent(Client(), "", run_id=UUID(int=3), session_id=UUID(int=4))
 
 
 def _uploads() -> st.SearchStrategy[tuple[FakeAgent, int | None, bytes]]:
-    """Who sends, the number of the segment (None: a declaration), and the body."""
+    """Return who sends, the number of the segment (None: a declaration), and the body."""
     agents = st.sampled_from([NEW, TAKEN])
     uploads = []
     for agent in (NEW, TAKEN):
@@ -49,7 +49,7 @@ def _uploads() -> st.SearchStrategy[tuple[FakeAgent, int | None, bytes]]:
 
 @pytest.fixture
 def readers(workspace, settings) -> dict[str, str]:
-    """Headers of a reader; the agents have their token, and a run is there."""
+    """Return headers of a reader; the agents have their token, and a run is there."""
     settings.TOKEN_REQUESTS_A_MINUTE = settings.ADDRESS_REQUESTS_A_MINUTE = 0
     _, plain = Token.make(workspace, "all", [Token.INGEST, Token.READ])
     NEW.token = TAKEN.token = plain
@@ -69,7 +69,7 @@ def _is_a_problem(answer: HttpResponse) -> bool:
 
 
 def _readable(run_id: UUID, headers: dict[str, str]) -> bool:
-    """What was taken can be shown."""
+    """Return whether what was taken can be shown."""
     pages = (f"/api/v1/runs/{run_id}", f"/api/v1/runs/{run_id}/series?names={SERIES}")
     return all(NEW.client.get(page, headers=headers).status_code == 200 for page in pages)
 

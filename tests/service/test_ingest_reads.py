@@ -1,4 +1,4 @@
-"""What a token of the scope `ingest` reads: the runs that it uploaded to."""
+"""A token of the scope `ingest` reads the runs that it uploaded to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _token(workspace, *scopes: str) -> str:  # type: ignore[no-untyped-def]
 
 
 def _reads(plain: str, run: Run) -> set[int]:
-    """The answers about a run, asked for by id and by number."""
+    """Return the answers about a run, asked for by id and by number."""
     client, headers = Client(), {"Authorization": f"Bearer {plain}"}
     name = f"{run.job.name}%23{run.number}"
     paths = (f"runs/{run.pk}", f"cost?run={run.pk}", f"cost?run={name}")

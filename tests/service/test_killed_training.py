@@ -68,13 +68,13 @@ def taken() -> Iterator[Service]:
 
 
 class Script:
-    """What the script itself wrote down: each step that it did, by process."""
+    """The log that the script itself wrote: each step that it did, by process."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "steps.jsonl"
 
     def attempts(self) -> list[list[int]]:
-        """The numbers of the steps of each process."""
+        """Return the numbers of the steps of each process."""
         found: dict[int, list[int]] = {}
         for line in self._log.read_text().splitlines() if self._log.exists() else []:
             pid, number = json.loads(line)
@@ -85,7 +85,7 @@ class Script:
         return int(json.loads(self._log.read_text().splitlines()[-1])[0])
 
     def lost(self) -> int:
-        """Steps that a later process did again."""
+        """Return how many steps a later process did again."""
         attempts = self.attempts()
         firsts = [numbers[0] for numbers in attempts]
         return sum(
@@ -98,7 +98,7 @@ class Script:
 def started(
     folder: Path, service: Service, *, steps: int, **variables: str
 ) -> subprocess.Popen[bytes]:
-    """The script under an agent."""
+    """Start the script under an agent."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("TRIMTAB", "SLURM"))}
     mine = {
         "TRIMTAB_STATE_DIR": str(folder / "state"),
@@ -120,7 +120,7 @@ def started(
 
 
 def train(folder: Path, service: Service, kill_after: int | None) -> None:
-    """One run; its training is killed after so many steps."""
+    """Train one run; its training is killed after so many steps."""
     running = started(folder, service, steps=36)
     script, before = Script(folder), len(Script(folder).attempts())
     while running.poll() is None and kill_after is not None:
@@ -184,7 +184,7 @@ def test_a_training_that_is_killed_three_times_loses_what_its_script_says(
 
 
 def vanish(running: subprocess.Popen[bytes]) -> None:
-    """The machine is gone: its agent and all that it started."""
+    """Let the machine be gone: its agent and all that it started."""
     kill_all([*psutil.Process(running.pid).children(recursive=True), running])
     running.wait(timeout=30)
 

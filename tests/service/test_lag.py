@@ -1,4 +1,6 @@
-"""From upload to judged: what is counted, what waits, what Prometheus reads, what it changes."""
+"""The time from upload to judged: what is counted, what waits, what Prometheus reads, what it
+changes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def nothing_counted() -> Iterator[None]:
 
 
 def forget(redis: Redis) -> None:
-    """What was counted by this process's tests: others run beside them."""
+    """Forget what was counted by this process's tests: others run beside them."""
     for key in redis.scan_iter(f"{settings.CACHES['default']['KEY_PREFIX']}:lag:*"):
         redis.delete(key)
 
@@ -55,7 +57,7 @@ def figures() -> lag.Lag:
 
 
 def waited(agent: FakeAgent, seconds: float) -> None:
-    """What waits has waited so much longer."""
+    """Let what waits have waited so much longer."""
     since = timezone.now() - timedelta(seconds=seconds)
     Analysis.objects.filter(run=agent.run_id).update(waiting_since=since, due_at=since)
 
@@ -226,7 +228,7 @@ def test_every_kind_has_its_figures_with_help_and_type(scraped):
     assert helped == [line.split()[2] for line in lines if line.startswith("# TYPE")]
     names = {line.split("{")[0].split()[0] for line in lines if not line.startswith("#")}
     assert names <= set(helped)
-    assert sum(line.startswith("trimtab_work_due{") for line in lines) == 8
+    assert sum(line.startswith("trimtab_work_due{") for line in lines) == 9
 
 
 # What lateness changes
@@ -234,8 +236,9 @@ def test_every_kind_has_its_figures_with_help_and_type(scraped):
 
 @pytest.fixture
 def running(agent) -> FakeAgent:
-    """Analysed as a whole ten seconds ago; it has run for three minutes, so it is due again only
-    if the minute that comes now is judged on time."""
+    """Return an agent whose run was analysed as a whole ten seconds ago; it has run for three
+    minutes, so it is due again only if the minute that comes now is judged on time.
+    """
     agent.run_id = FIRST
     live(agent, WORKS * 3)
     evaluate(agent.run_id)
@@ -250,7 +253,7 @@ def analysed_ago(agent: FakeAgent, seconds: float) -> None:
 
 
 def late_run(agent: FakeAgent, seconds: float) -> FakeAgent:
-    """Another run whose upload waits for its turn."""
+    """Return another run whose upload waits for its turn."""
     other = FakeAgent(agent.client, agent.token, job="late", run_id=uuid4())
     other.put(other.segment(0))
     waited(other, seconds)
@@ -281,7 +284,7 @@ def test_whole_analyses_are_rarer_while_uploads_are_judged_late(
 @pytest.mark.django_db
 @pytest.mark.parametrize(("watched_seconds", "whole"), [(1, True), (90, True), (200, False)])
 def test_a_run_whose_page_is_open_is_analysed_more_often(running, watched_seconds, whole):
-    """As a whole after 18 s, not after 300."""
+    """The run is analysed as a whole after 18 s, not after 300."""
     analysed_ago(running, 26)
     assert not is_whole(running)
     run = Run.objects.get(pk=running.run_id)
@@ -323,7 +326,7 @@ def test_a_backlog_that_came_at_once_is_soon_analysed(agent):
 
 @pytest.mark.django_db
 def test_runs_that_were_analysed_together_come_apart(workspace):
-    """Their next analyses are due one after the other, each run's at its own time."""
+    """The next analyses are due one after the other, each run's at its own time."""
     job, now = factories.job(workspace), timezone.now()
     began = {"started_at": now - timedelta(minutes=9), "ended_at": now}
     runs = [factories.run(job, state=Run.RUNNING, **began) for _ in range(60)]
@@ -334,7 +337,7 @@ def test_runs_that_were_analysed_together_come_apart(workspace):
 
 
 def whole_after(runs: list[Run], minutes: float) -> set[Run]:
-    """Those of the runs that are analysed again so long after they all were."""
+    """Return those of the runs that are analysed again so long after they all were."""
     Analysis.objects.update(finished_at=timezone.now() - timedelta(minutes=minutes))
     return {run for run in runs if is_whole(run)}
 

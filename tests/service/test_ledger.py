@@ -35,7 +35,7 @@ def reader(workspace) -> dict[str, str]:  # type: ignore[no-untyped-def]
 
 @pytest.fixture
 def ledger_of(client: Any, reader: dict[str, str]) -> Any:
-    """What the API says of a run: label -> dollars, and the whole answer."""
+    """Return a function that asks the API about a run: label -> dollars, and the whole answer."""
 
     def told(run_id: Any) -> tuple[dict[str, Decimal | None], dict[str, Any]]:
         document = client.get(f"/api/v1/runs/{run_id}", headers=reader).json()
@@ -205,7 +205,7 @@ def test_without_samples_or_after_a_month_nothing_is_renewed(agent):
 
 
 def _make_earlier(run: Run, version: str = "ledger_version") -> None:
-    """As a release before that version saved it."""
+    """Store the summary as a release before that version saved it."""
     document = to_document(Run.objects.get(pk=run.pk).summary)
     del document[version]
     Run.objects.filter(pk=run.pk).update(summary=document)

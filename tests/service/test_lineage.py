@@ -57,7 +57,7 @@ class Fleet:
         analyse_what_is_due()
 
     def groups(self) -> Groups:
-        """Which runs make one training, each in the order of their names."""
+        """Return which runs make one training, each in the order of their names."""
         found: dict[Any, list[str]] = {}
         for name, node in sorted(self.nodes.items()):
             run = Run.objects.get(pk=node.run_id)
@@ -127,7 +127,7 @@ def test_another_job_and_another_workspace_have_trainings_of_their_own(
 
 
 def test_a_run_that_did_what_it_was_to_do_is_not_continued(fleet: Fleet) -> None:
-    """But jobs that are chained are, if they go on where the one before ended."""
+    """Jobs that are chained are continued, if they go on where the one before ended."""
     planned = {"parameters": {"max_steps": "8"}}
     fleet.run("a", 0, 8, saves=(8,), state="finished", **planned)
     fleet.run("b", 20, 4, loads="a@8", first=9, state="finished", saves=(12,))
@@ -167,7 +167,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def test_a_command_joins_runs_that_no_checkpoint_tells_of(fleet: Fleet, told: Any) -> None:
-    """As agents recorded them before; its dry run says the same and changes nothing."""
+    """Earlier agents recorded them so; the command's dry run says the same and changes nothing."""
     fleet.run("a", 0, 8)
     fleet.run("b", 20, 4, first=5)
     fleet.run("c", 40, 6, first=7, state="finished")

@@ -1,4 +1,4 @@
-"""Who gets which mail about a recommendation, and its content."""
+"""The recipients of each mail about a recommendation, and its content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recipients() -> list[str]:
 
 
 def parts(message) -> tuple[str, str]:  # type: ignore[no-untyped-def]
-    """Text and HTML."""
+    """Return text and HTML."""
     return str(message.body), str(message.alternatives[0].content)
 
 
@@ -233,7 +233,7 @@ class Markup(HTMLParser):
 
 
 def written(job: Job, name: str) -> EmailMessage:
-    """The mail as a mail program reads it, with the job called so."""
+    """Return the mail as a mail program reads it, with the job called so."""
     from email import message_from_bytes, policy
 
     Job.objects.filter(pk=job.pk).update(name=name)

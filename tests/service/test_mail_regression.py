@@ -1,4 +1,4 @@
-"""Who is mailed about a regression and its end, and when."""
+"""The recipients of mails about a regression and its end, and when they are sent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def slow_down(job: Job) -> None:
 
 
 def a_day_passes() -> None:
-    """For the mails that were sent."""
+    """Let a day pass for the mails that were sent."""
     Mail.objects.update(created_at=timezone.now() - timedelta(days=1, minutes=1))
 
 

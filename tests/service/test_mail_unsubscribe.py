@@ -22,7 +22,7 @@ def team() -> mailing.Team:
 
 @pytest.fixture
 def link(team) -> str:
-    """The path in the header of a mail to Ada."""
+    """Return the path in the header of a mail to Ada."""
     mailing.advised_run(team.agent())
     mailing.one_round()
     (message,) = [each for each in django_mail.outbox if each.to == ["ada@example.org"]]
@@ -34,7 +34,7 @@ def link(team) -> str:
 
 @pytest.fixture
 def stranger() -> Client:
-    """No cookie, no CSRF token, as a mail program posts."""
+    """Return a client without cookie and CSRF token, as a mail program posts."""
     return Client(enforce_csrf_checks=True)
 
 

@@ -30,7 +30,7 @@ WHERE relname IN ('runs_run', 'runs_attempt', 'runs_node', 'analysis_analysis')
 
 @pytest.fixture
 def run(workspace: Workspace) -> Run:
-    """Running now, as all others of its workspace, which are analysed."""
+    """Return a run that runs now, as all others of its workspace, which are analysed."""
     job = Job.objects.create(workspace=workspace, key="job", name="job")
     now = timezone.now()
     times = {"started_at": now - timedelta(hours=1), "ended_at": now}
@@ -50,7 +50,7 @@ def run(workspace: Workspace) -> Run:
 
 
 def _read(call: Callable[[], object]) -> int:
-    """The rows that the last of some calls reads."""
+    """Return the rows that the last of some calls reads."""
     with connection.cursor() as cursor:
         for _ in range(REPEATED):
             cursor.execute(_READ)
@@ -80,7 +80,7 @@ def test_what_is_read_does_not_grow_with_the_runs_that_there_are(run, name):
 
 
 def test_so_with_a_worker_that_holds_a_run_of_the_workspace(run):
-    """Then it matters whether other workspaces have something to do."""
+    """The question then is whether other workspaces have something to do."""
     held = Analysis.objects.exclude(run=run).filter(wanted=2).first()
     Analysis.objects.filter(pk=held.pk).update(leased_until=timezone.now() + timedelta(minutes=1))
     assert _read(lambda: _claim(run)) < MOST_READ

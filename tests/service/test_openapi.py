@@ -98,7 +98,7 @@ OPERATIONS = {
 
 @pytest.fixture
 def tokens(workspace, settings) -> dict[str, str | None]:
-    """A token of each kind; a run and its job are in the workspace."""
+    """Return a token of each kind; a run and its job are in the workspace."""
     settings.TOKEN_REQUESTS_A_MINUTE = settings.ADDRESS_REQUESTS_A_MINUTE = 0
     settings.WRONG_TOKENS_A_MINUTE = 0
     other = Workspace.objects.create(name="Elsewhere")
@@ -125,7 +125,7 @@ def run(tokens, client):
 
 
 def _make_measured(run: Run) -> None:
-    """Its machine and its use of it are known, so that it can be asked what if."""
+    """Make the run's machine and its use of it known, so that it can be asked what if."""
     run.state, run.summary = Run.FINISHED, factories.summary()
     run.started_at = timezone.now() - timedelta(hours=2)
     run.ended_at = run.started_at + timedelta(hours=1)
@@ -136,9 +136,10 @@ def _make_measured(run: Run) -> None:
 
 @pytest.fixture
 def kept_connection(run):
-    """What begins or ends a request closes a connection that isn't in autocommit, and in a test's
-    transaction none is. Django's test client holds it open, and lets go of it afterwards; here the
-    application is called without that client."""
+    """Keep a connection open. What begins or ends a request closes one that isn't in autocommit,
+    and in a test's transaction none is. Django's test client holds it open, and lets go of it
+    afterwards; here the application is called without that client.
+    """
     ends = (request_started, request_finished)
     for signal in ends:
         signal.disconnect(close_old_connections)
@@ -149,7 +150,7 @@ def kept_connection(run):
 
 @st.composite
 def _calls(draw: st.DrawFn, name: str) -> schemathesis.Case:
-    """A call of an operation, right or wrong, about what is there or not."""
+    """Return a call of an operation, right or wrong, about what is there or not."""
     mode = draw(st.sampled_from(list(schemathesis.GenerationMode)))
     case = draw(OPERATIONS[name].as_strategy(mode))
     for parameters in filter(None, (case.path_parameters, case.query)):

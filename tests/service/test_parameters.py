@@ -23,7 +23,7 @@ def _judged(agent) -> Judgement:  # type: ignore[no-untyped-def]
 
 
 def _again(agent):  # type: ignore[no-untyped-def]
-    """What makes the run due: the declaration comes once more."""
+    """Make the run due by declaring it once more, and return how it is judged."""
     agent.declare()
     analysed(agent)
     return _judged(agent)

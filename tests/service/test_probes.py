@@ -311,7 +311,7 @@ def test_the_api_gives_a_jobs_measurements_and_nobody_elses(agent: FakeAgent) ->
 
 
 def test_an_agent_may_ask_for_the_list_price_before_it_spends(workspace: Workspace) -> None:
-    """What the workspace pays is for those who may read."""
+    """The price that the workspace pays is for those who may read."""
     path = "/api/v1/price?region=us-east-1&provider=aws&service=ec2&instance_type=g9.unheard"
     assert _ask(path, workspace, "ingest").json()["usd_per_hour"] is None
     key = {"provider": "aws", "service": "ec2", "region": "us-east-1"}
@@ -326,7 +326,7 @@ def test_an_agent_may_ask_for_the_list_price_before_it_spends(workspace: Workspa
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Evidence]:
-    """The evidence of each recommendation."""
+    """Return the evidence of each recommendation."""
     seen = []
 
     def spy(*arguments, **more):
@@ -371,7 +371,7 @@ def test_how_much_steps_vary_is_measured_while_they_are_kept_one_by_one(agent, m
 
 
 def test_the_first_analysis_of_a_run_knows_its_own_measurement(agent, told):
-    """As every later one does."""
+    """The first analysis does as every later one does."""
     run = Training(agent).upload()
     with transaction.atomic():
         queue.want_again(run)

@@ -19,7 +19,9 @@ LONG_AGO = timedelta(days=31)
 
 @pytest.fixture(autouse=True)
 def runs(workspace) -> None:
-    """Four runs of two jobs; one in another workspace, one of sample data, and deleted ones."""
+    """Make four runs of two jobs; one in another workspace, one of sample data, and deleted
+    ones.
+    """
     job = factories.job(workspace, 'a "job"\\with\nlines')
     factories.run(job, cost="1.5")
     factories.run(job, cost="2.25", state=Run.FAILED)

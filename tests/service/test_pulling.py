@@ -1,4 +1,4 @@
-"""Which rows are due, who wakes workers, what they pull, and what the kinds of work have."""
+"""The rows that are due, who wakes workers, what they pull, and what the kinds of work have."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def row(workspace) -> Rejudging:
-    """Due for an hour, after failures and deaths."""
+    """Return a row that has been due for an hour, after failures and deaths."""
     due_at = timezone.now() - HOUR
     return Rejudging.objects.create(
         workspace=workspace, wanted=7, done=4, due_at=due_at, attempts=2, kills=3
@@ -106,7 +106,7 @@ def test_what_has_cost_too_many_workers(row, columns, is_worn_out):
 
 @pytest.fixture
 def sent(monkeypatch) -> Iterator[list[Any]]:
-    """The messages for workers, which are there as long as none takes them."""
+    """Yield the messages for workers, which are there as long as none takes them."""
     redis = redis_outage.client(settings.REDIS_URL)
     queue = f"{settings.CELERY_BROKER_TRANSPORT_OPTIONS['global_keyprefix']}{waking.QUEUE}"
     messages: list[Any] = []
@@ -124,7 +124,7 @@ def sent(monkeypatch) -> Iterator[list[Any]]:
 
 
 def taken_by_a_worker() -> None:
-    """Redis gives it away; work hasn't begun."""
+    """Let Redis give it away; work hasn't begun."""
     prefix = settings.CELERY_BROKER_TRANSPORT_OPTIONS["global_keyprefix"]
     redis_outage.client(settings.REDIS_URL).delete(f"{prefix}{waking.QUEUE}")
 
@@ -212,7 +212,7 @@ def test_what_is_worn_out_is_given_up_with_its_lease(workspace, sent, django_use
 
 @pytest.fixture
 def many(workspace) -> list[int]:
-    """The keys of five rows that are due, the longest waiting first."""
+    """Return the keys of five rows that are due, the longest waiting first."""
     keys = []
     for number in range(5):
         workspace = Workspace.objects.create(name=str(number))
@@ -224,7 +224,7 @@ def many(workspace) -> list[int]:
 
 @pytest.fixture
 def worked(monkeypatch) -> list[int]:
-    """The workspaces that were judged again, in turn."""
+    """Return the workspaces that were judged again, in turn."""
     keys: list[int] = []
     real = rejudging.judge_again
 
@@ -263,7 +263,7 @@ def test_what_becomes_due_meanwhile_is_done_as_well(many, monkeypatch, sent):
 
 
 def test_what_another_worker_took_is_passed_over(many, monkeypatch, sent):
-    """Of a list that both read at the same time."""
+    """Both workers read the list at the same time."""
     real = rejudging.judge_again
     others = []
 

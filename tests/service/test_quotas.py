@@ -36,7 +36,7 @@ NOON = 1_700_049_600
 
 @pytest.fixture(autouse=True)
 def _forget(settings, monkeypatch):
-    """Nothing was counted or remembered before."""
+    """Forget all that was counted or remembered before."""
     caches = {"default": {**settings.CACHES["default"], "KEY_PREFIX": secrets.token_hex(8)}}
     monkeypatch.setattr(settings, "CACHES", caches)
     monkeypatch.setattr("webapp.quotas.admission._seen", {})
@@ -225,7 +225,7 @@ def test_the_defaults_are_far_above_a_large_honest_fleet(settings):
 
 
 def test_what_is_never_accepted_is_told_even_beyond_a_quota(agent, stranger, settings):
-    """So that an agent doesn't keep sending it."""
+    """An agent is told so that it doesn't keep sending it."""
     agent.put(agent.segment(0))
     settings.WORKSPACE_UPLOAD_BYTES_A_DAY = settings.WORKSPACE_STORAGE_BYTES = 1
     too_late = agent.segment(1, start_ms=1_200 * 86_400_000)
@@ -259,7 +259,7 @@ def test_what_is_stored_already_is_neither_refused_nor_counted_again(agent, work
 
 
 def test_an_upload_that_fails_is_not_counted(agent, workspace, settings):
-    """Its series may be: an estimate can't forget."""
+    """The series may be counted: an estimate can't forget."""
     agent.declare()
     assert agent.put(agent.segment(0)).status_code == 200
     _counted(workspace)
@@ -380,7 +380,7 @@ def test_a_redis_that_is_lost_between_two_uploads_costs_no_upload(agent, setting
 def test_a_redis_that_is_lost_during_an_upload_costs_that_upload_nothing(
     agent, settings, monkeypatch
 ):
-    """Counted, then refused for another reason: taking it back finds nobody."""
+    """The upload is counted, then refused for another reason: taking it back finds nobody."""
     agent.put(agent.segment(0))
 
     def dies(*_: object, **__: object) -> None:

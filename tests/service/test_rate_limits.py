@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch):
-    """Nothing was counted or remembered before."""
+    """Forget all that was counted or remembered before."""
     rate_limits._limiter.cache_clear()
     monkeypatch.setattr(rate_limits, "guesses", rate_limits.Guesses())
     monkeypatch.setattr(rate_limits, "_outage", rate_limits._Outage())
@@ -30,7 +30,7 @@ def _forget(monkeypatch):
 
 @pytest.fixture
 def network() -> str:
-    """One that no other test counts for."""
+    """Return a network that no other test counts for."""
     return f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}:"
 
 

@@ -19,7 +19,7 @@ def uploaded(agent) -> Run:
 
 
 def another(agent, job: str = "digits") -> Run:  # type: ignore[no-untyped-def]
-    """One more run of the same agent."""
+    """Return one more run of the same agent."""
     again = type(agent)(agent.client, agent.token, job=job)
     assert again.declare().status_code == 200
     return Run.objects.select_related("job").get(pk=again.run_id)

@@ -31,7 +31,7 @@ NANO_DOLLAR = Decimal("1e-9")
 
 @pytest.fixture(params=["folder", "s3"])
 def store(request, settings, tmp_path):
-    """Both places that objects can be in."""
+    """Return a store, in both places that objects can be in."""
     if request.param == "s3":
         settings.OBJECTS_URL = request.getfixturevalue("bucket_url")
     return open_store(settings.OBJECTS_URL)
@@ -42,7 +42,7 @@ def in_days(days: float):  # type: ignore[no-untyped-def]
 
 
 def uploaded(agent: FakeAgent, count: int = 6) -> Run:
-    """A finished run, analysed and compacted, with nothing left of what was compacted."""
+    """Return a finished run, analysed and compacted, with nothing left of what was compacted."""
     agent.declare()
     for segment in agent.segments(count):
         assert agent.put(segment).status_code == 200
@@ -230,7 +230,7 @@ def test_a_corrected_price_still_counts_when_the_samples_are_gone(agent, store):
 
 
 class Killed(BaseException):
-    """As if the process had died at this point."""
+    """The death of the process at this point."""
 
 
 def killed_at(step: int, monkeypatch) -> bool:  # type: ignore[no-untyped-def]

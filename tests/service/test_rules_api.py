@@ -22,7 +22,7 @@ SHARE = "input_bound.fire_share_pct"
 
 @pytest.fixture
 def person(workspace):
-    """Who made the tokens: an owner."""
+    """Return who made the tokens: an owner."""
     return factories.member(workspace)
 
 
@@ -47,7 +47,7 @@ def job(workspace):
 
 
 def _held(answer, name=SHARE):  # type: ignore[no-untyped-def]
-    """(value, set_by) of one parameter."""
+    """Return (value, set_by) of one parameter."""
     rule, _, parameter = name.partition(".")
     (rule_row,) = [each for each in answer.json()["rules"] if each["rule"] == rule]
     (held,) = [each for each in rule_row["parameters"] if each["name"] == parameter]
@@ -163,7 +163,7 @@ def test_what_no_rule_knows_any_more_is_not_told_as_set(call, workspace):
 
 
 def test_the_ledger_of_a_run_follows_the_parameters(call, agent):
-    """Its loop pauses for ten seconds: with a gap from 20 s on that is no label of its own."""
+    """The loop pauses for ten seconds: with a gap from 20 s on that is no label of its own."""
 
     def gap_seconds() -> float:
         run = analysed(agent)

@@ -1,4 +1,4 @@
-"""What beat puts into the queue: never too old, never too much."""
+"""The messages that beat puts into the queue: never too old, never too many."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import pytest
 from celery.beat import ScheduleEntry
 from celery.schedules import schedule
 from django.conf import settings
+from kombu.exceptions import OperationalError
 
 from webapp.service import beat
 
 QUEUE = "schedule"
 SHORTEST_SECONDS = 5
-"""Of the periods in the schedule."""
+"""The shortest of the periods in the schedule."""
 
 
 @pytest.fixture
 def scheduler(tmp_path) -> Iterator[beat.Scheduler]:
-    """On the queue of the tests' Redis, emptied."""
+    """Make a scheduler on the queue of the tests' Redis, emptied."""
     beat.app.conf.broker_url = settings.CELERY_BROKER_URL
     made = beat.Scheduler(beat.app, schedule_filename=str(tmp_path / "schedule"))
     made.connection.default_channel.queue_purge(QUEUE)
@@ -75,6 +76,29 @@ def test_it_sends_what_is_due_after_the_clock_was_set_back(scheduler):
     scheduler.populate_heap()
     scheduler.connection.default_channel.queue_purge(QUEUE)
     assert _tick_until_idle(scheduler) <= SHORTEST_SECONDS
+    first = scheduler.connection.default_channel.basic_get(QUEUE, no_ack=True)
+    assert first.headers["task"] == "background.mend_clock"
+    (set_back_seconds,), *_ = first.decode()
+    assert set_back_seconds == pytest.approx(3600, abs=60)
+
+
+def test_it_tries_again_while_workers_cant_be_told_that_the_clock_was_set_back(
+    scheduler, monkeypatch
+):
+    _tick_until_idle(scheduler)
+    for entry in scheduler.schedule.values():
+        entry.last_run_at += timedelta(hours=1)
+    with monkeypatch.context() as away:
+        away.setattr(scheduler, "send_task", _fail)
+        assert scheduler.tick() <= beat.AGAIN_SECONDS
+    scheduler.connection.default_channel.queue_purge(QUEUE)
+    _tick_until_idle(scheduler)
+    first = scheduler.connection.default_channel.basic_get(QUEUE, no_ack=True)
+    assert first.headers["task"] == "background.mend_clock"
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise OperationalError("Redis is away")
 
 
 def _tick_until_idle(scheduler: beat.Scheduler) -> float:

@@ -16,7 +16,7 @@ from webapp.runs.models import Segment
 
 @pytest.fixture
 def plans(db):
-    """The plan of each statement that a call makes about segments."""
+    """Return the plan of each statement that a call makes about segments."""
 
     def of(call) -> list[str]:  # type: ignore[no-untyped-def]
         asked: list[tuple[str, object]] = []
@@ -50,7 +50,7 @@ CALLS = {
 
 
 def reads_all(line: str) -> bool:
-    """A line of a plan of SQLite or PostgreSQL."""
+    """Return a line of a plan of SQLite or PostgreSQL."""
     is_scan = "SCAN runs_segment" in line or "Seq Scan on runs_segment" in line
     return is_scan and "hot_segments" not in line and "segments_with_object" not in line
 

@@ -10,6 +10,8 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from trimtab.wire import NodeFacts
 
 from tests.service.uploads import FakeAgent
@@ -48,7 +50,9 @@ OWNED = NodeFacts(
 
 
 def charged_seconds(agent: FakeAgent, *began_at: int, started: tuple[int, ...] = ()) -> float:
-    """Of an attempt of 10 s at each second, on one machine that was `started` then (0: unknown)."""
+    """Return the seconds charged for an attempt of 10 s at each second, on one machine that was
+    `started` then (0: unknown).
+    """
     for number, second in enumerate(began_at):
         at = agent.started_at_ns + second * NS
         attempt = FakeAgent(
@@ -122,7 +126,9 @@ def neighbour(agent: FakeAgent, token: str) -> FakeAgent:
 
 @pytest.fixture
 def overpaid(agent: FakeAgent, neighbour: FakeAgent) -> Decimal:
-    """Counted before its neighbour had arrived, and written afterwards; its cost alone."""
+    """Return the cost of a run alone, counted before its neighbour had arrived, and written
+    afterwards.
+    """
     send(agent, 6)
     held = queue.claim(agent.run_id)
     assert held is not None
@@ -158,8 +164,31 @@ def test_a_run_that_is_written_after_its_neighbour_was_counted_is_counted_again(
     assert abs(cost_usd(agent) + cost_usd(neighbour) - alone) <= Decimal("1e-8")
 
 
+def test_a_crowd_on_a_machine_is_not_counted_while_others_wait_for_the_database(
+    agent: FakeAgent, token: str
+) -> None:
+    """Whoever writes holds SQLite's lock, and any token can make a crowd."""
+    read = []
+    for size in (3, 12):
+        machine = f"crowded-{size}"
+        crowd = [
+            FakeAgent(agent.client, token, machine_id=machine, started_at_ns=agent.started_at_ns)
+            for _ in range(size)
+        ]
+        for each in crowd:
+            send(each, 1)
+        held = queue.claim(crowd[0].run_id)
+        assert held is not None
+        outcome = evaluation.evaluate(held)
+        with CaptureQueriesContext(connection) as captured:
+            assert queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
+        assert all(map(is_due, crowd[1:]))
+        read.append(sum("runs_session" in query["sql"] for query in captured))
+    assert read[0] == read[1]
+
+
 def _miscount(agent: FakeAgent) -> None:
-    """As if it had been counted without its neighbour."""
+    """Double the cost, as if it had been counted without its neighbour."""
     part = CostPart.objects.filter(run_id=agent.run_id).get()
     CostPart.objects.filter(pk=part.pk).update(usd=2 * part.usd)
     Run.objects.filter(pk=agent.run_id).update(cost_usd=2 * part.usd)
@@ -167,7 +196,7 @@ def _miscount(agent: FakeAgent) -> None:
 
 @pytest.fixture
 def counted(agent: FakeAgent, neighbour: FakeAgent) -> Decimal:
-    """The cost of a run beside another, both counted."""
+    """Return the cost of a run beside another, both counted."""
     for each, count in ((agent, 6), (neighbour, 3)):
         send(each, count)
         evaluate(str(each.run_id))

@@ -1,4 +1,4 @@
-"""Whatever the order of uploads, neighbours and kills: costs end as a fresh count gives them."""
+"""Costs end as a fresh count gives them, whatever the order of uploads, neighbours and kills."""
 
 from __future__ import annotations
 

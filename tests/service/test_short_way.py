@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("both_ways")]
 
 @pytest.fixture
 def known(agent: FakeAgent) -> FakeAgent:
-    """An agent whose session this process knows."""
+    """Return an agent whose session this process knows."""
     for seq in range(2):
         assert agent.put(agent.segment(seq)).status_code == 200
     return agent

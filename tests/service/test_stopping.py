@@ -26,7 +26,7 @@ EVIDENCE = ("tree.cpu_seconds_total", "tree.requested_bytes_total", "tree.suspen
 
 
 def minute(agent: FakeAgent, number: int, works: bool, seen: tuple[str, ...] = EVIDENCE) -> Segment:
-    """A minute of one node without GPUs, a sample in five seconds, a step a second."""
+    """Return a minute of one node without GPUs, a sample in five seconds, a step a second."""
     times = list(range(0, MINUTE_MS, 5000))
     used = [number * 120.0 + at / 500 if works else 10.0**6 for at in times]
     read = [10**6 * (60 * number + at // 1000) if works else 10**12 for at in times]
@@ -54,7 +54,7 @@ def minute(agent: FakeAgent, number: int, works: bool, seen: tuple[str, ...] = E
 
 
 def live(agent: FakeAgent, minutes: Iterable[bool], first: int = 0, **declared: object) -> None:
-    """What a running run sends: minutes in which it works or rests."""
+    """Send what a running run sends: minutes in which it works or rests."""
     if first == 0:
         agent.declare(**{"allow_stop": True, **declared})
     for number, works in enumerate(minutes, first):
@@ -62,7 +62,7 @@ def live(agent: FakeAgent, minutes: Iterable[bool], first: int = 0, **declared: 
 
 
 def time_passes(seconds: float) -> None:
-    """For the schedule alone."""
+    """Let time pass for the schedule alone."""
     ago = timedelta(seconds=seconds)
     Analysis.objects.update(
         finished_at=F("finished_at") - ago, looked_at=F("looked_at") - ago, due_at=F("due_at") - ago
@@ -148,7 +148,9 @@ def test_a_run_that_has_ended_is_asked_nothing(hung):
 
 @pytest.fixture
 def long_run(agent) -> FakeAgent:
-    """40 minutes in, and analysed a moment ago: the next whole analysis is 4 minutes away."""
+    """Return a run that is 40 minutes in, and analysed a moment ago: the next whole analysis is 4
+    minutes away.
+    """
     live(agent, WORKS * 40)
     evaluate(str(agent.run_id))
     return agent
@@ -202,7 +204,7 @@ def test_what_a_look_sees_is_found_however_long_the_analysis_before_took(long_ru
 
 
 def test_looks_call_for_whole_analyses_a_tenth_of_the_time_at_most(long_run):
-    """It hangs, and goes on so: each look calls for another analysis that could stop it."""
+    """The run hangs, and goes on so: each look calls for another analysis that could stop it."""
     called = []
     live(long_run, RESTS * 11, first=40)
     for number in range(51, 57):

@@ -84,7 +84,7 @@ def test_a_second_half_twice_as_slow(machine: Any, told: Any) -> None:
 def test_a_later_run_turns_effective_time_into_lost_time(
     machine: Any, told: Any, declared: dict[str, str], is_late: bool
 ) -> None:
-    """In whichever order they arrive."""
+    """The runs may arrive in any order."""
     first, second = two_runs(machine, **declared)
     if is_late:
         late = second.ends(155 * MINUTE)
@@ -220,13 +220,14 @@ def test_a_command_tells_what_a_training_cost_until_a_value(
         assert main(["cost", "llm-7", *words]) == 0
         return str(capsys.readouterr().out)
 
-    assert re.search(r"loss +0\.2 +150\.0 min +\$1\.13967\n", said())
-    assert "loss 0.45 reached after 130.0 min, $0.96433" in said("--reach", "loss=0.45")
+    assert re.search(r"loss +0\.2 +150\.0 min +\$1\.14\n", said())
+    assert "loss 0.45 reached after 130.0 min, $0.9643" in said("--reach", "loss=0.45")
     assert "loss 0.1 was not reached" in said("--reach", "loss=0.1")
     failure = re.search(r"\nError of the program +#1 +\S+ \S+ +39\.9 min +\$(\S+)\n", said())
     parts = (re.search(rf"\n{label} .*\$(\S+)\n", said()) for label in ("lost", "restore"))
     assert failure is not None
-    assert Decimal(failure[1]) == sum(Decimal(part[1]) for part in parts if part)
+    summed = sum(Decimal(part[1]) for part in parts if part)
+    assert abs(Decimal(failure[1]) - summed) <= Decimal("0.0001"), "each is rounded by itself"
     assert "| Error of the program | #1 |" in said("--markdown")
     assert "no metric val/loss is known" in said("--reach", "val/loss=1")
 
@@ -234,7 +235,7 @@ def test_a_command_tells_what_a_training_cost_until_a_value(
 def test_steps_that_nobody_counted_are_not_zero(
     machine: Any, told: Any, client: Client, workspace: Any
 ) -> None:
-    """As of a run that an earlier version analysed."""
+    """An earlier version analysed such a run."""
     one = machine()
     one.works(0, 20 * MINUTE)
     run = one.ends(20 * MINUTE)

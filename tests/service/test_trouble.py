@@ -27,7 +27,7 @@ AWAY, UPDATED = "database doesn't answer", "database is being updated"
 
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch):
-    """Nothing was logged before."""
+    """Forget all that was logged before."""
     monkeypatch.setattr(trouble, "_logged_at", {})
 
 
@@ -39,7 +39,7 @@ def upload(agent, workspace) -> FakeAgent:
 
 @pytest.fixture
 def reader(workspace) -> Client:
-    """Signed in, and doesn't raise what the service raises."""
+    """Return a client that is signed in, and doesn't raise what the service raises."""
     user = User.objects.create_user("ada@example.org")
     Membership.objects.create(workspace=workspace, user=user, role=Membership.OWNER)
     client = Client(raise_request_exception=False)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_the_same_segment_sent_many_times_at_once_is_kept_once(
     agent: FakeAgent, earlier: int
 ) -> None:
-    """Without earlier ones, each request finds that run, node and session are new."""
+    """Each request, without earlier ones, finds that run, node and session are new."""
     for seq in range(earlier):
         assert agent.put(agent.segment(seq)).status_code == 200
     answers: list[bool] = []

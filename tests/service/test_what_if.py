@@ -1,4 +1,4 @@
-"""What if, over the API, from the stored figures of a run."""
+"""The answers to "what if", over the API, from the stored figures of a run."""
 
 from __future__ import annotations
 

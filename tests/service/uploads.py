@@ -34,7 +34,9 @@ SEGMENT_MS = 10_000
 
 
 def together(asked: Sequence[Asked]) -> list[Any]:
-    """The answers to what the web server has gathered, like those of Django's test client."""
+    """Return the answers to what the web server has gathered, like those of Django's test
+    client.
+    """
     # Benchmarks use this module without Django's settings.
     from webapp.ingest.segment_requests import SegmentRequests
 
@@ -59,7 +61,7 @@ class FakeAgent:
     skew_seconds: float = 0.0
     started_at_ns: int = field(default_factory=lambda: time.time_ns() - 3600 * 10**9)
     is_gathered: bool = False
-    """Its segments go the way of those that the web server answers many at a time."""
+    """True if its segments go the way of those that the web server answers many at a time."""
 
     def segment(self, seq: int, *, last: bool = False, **changes: object) -> Segment:
         segment = Segment(
@@ -128,7 +130,7 @@ class FakeAgent:
         return self._put(self._path(seq), body, **headers)
 
     def asked(self, seq: int, body: bytes, **headers: str) -> Asked:
-        """A segment, as the web server gathers it."""
+        """Return a segment as the web server gathers it."""
         from webapp.http.gathered import Asked
 
         said = {"content-type": SEGMENT_TYPE, "content-length": str(len(body))}
@@ -139,7 +141,7 @@ class FakeAgent:
         return f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}"
 
     def post(self, bodies: Sequence[bytes], **headers: str):  # type: ignore[no-untyped-def]
-        """Several segments in one request."""
+        """Send several segments in one request."""
         return self.post_body(join_bodies(bodies), **headers)
 
     def post_body(self, body: bytes, **headers: str):  # type: ignore[no-untyped-def]

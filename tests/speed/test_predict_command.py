@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import time
 from typing import Any
 
+from tests.cpu_time import is_within
 from tests.running_service import CHECKOUT
 
 RUN = {"workload": "job", "batch": 64, "precision": "fp32", "gpu": "V100-SXM2-16", "gpus": 1}
@@ -97,7 +98,9 @@ def test_every_line_has_its_answer():
 
 def test_a_thousand_queries_take_five_seconds():
     targets = [{"gpu": gpu, "gpus": 1} for gpu in ("T4", "A10G", "L4", "A100-40-SXM", "H100-SXM")]
-    begun = time.monotonic()
+    before = os.times()
     answers = _ask(*(_query(n, targets=targets, prices=PRICES) for n in range(1000)))
+    after = os.times()
     assert [answer["id"] for answer in answers] == list(range(1000))
-    assert time.monotonic() - begun < 10, "with room for other tests on this machine"
+    taken = after.children_user + after.children_system
+    assert is_within(taken - before.children_user - before.children_system, 5)

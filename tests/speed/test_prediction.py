@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.speed.data_sheets import data_sheet
+from advisor.speed.data_sheets import data_sheet, plain_log_ratio
 from advisor.speed.knowledge import Knowledge
 from advisor.speed.measurement import Measurement, Target
 from advisor.speed.prediction import predict
@@ -160,3 +160,30 @@ def test_two_sizes_tell_of_a_third():
     assert eight.median == pytest.approx(of(8).throughput / of(4).throughput)
     assert eight.log_sd > three.log_sd > 0
     assert many.missing
+
+
+def test_half_precision_on_modern_gpus_counts_the_tensor_rate_too():
+    """L40S over A100: 4.7 times the FP32 rate, and 1.16 times the tensor rate."""
+    a100, l40s, v100 = (data_sheet(name) for name in ("A100-40-SXM", "L40S", "V100-SXM2-16"))
+    pascal, turing = data_sheet("TITANXP"), data_sheet("T4")
+    fp32 = l40s.log_ratio - a100.log_ratio
+    assert plain_log_ratio(a100, l40s, "fp32") == plain_log_ratio(a100, l40s, "tf32") == fp32
+    tensor = math.log(362 / 312)
+    by_fp32 = math.log(91.6 / 19.5)
+    expected = fp32 + (tensor - by_fp32) / 4
+    assert plain_log_ratio(a100, l40s, "mixed") == pytest.approx(expected)
+    assert plain_log_ratio(l40s, a100, "mixed") == pytest.approx(-expected)
+    for one, other in ((v100, turing), (pascal, l40s)):
+        old = other.log_ratio - one.log_ratio
+        assert plain_log_ratio(one, other, "mixed") == old
+
+
+def test_a_run_in_half_precision_is_predicted_by_it():
+    a100, l40s = data_sheet("A100-40-SXM"), data_sheet("L40S")
+    [half], [full] = (
+        predict([dataclasses.replace(PRESENT, gpu="A100-40-SXM", precision=p)], _targets("L40S"),
+                Knowledge()).speeds
+        for p in ("mixed", "fp32")
+    )  # fmt: skip
+    assert half.log_median < full.log_median
+    assert plain_log_ratio(a100, l40s, "mixed") < plain_log_ratio(a100, l40s, "fp32")

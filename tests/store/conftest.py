@@ -13,7 +13,7 @@ __all__ = ["bucket_url", "s3_endpoint"]
 
 @pytest.fixture(params=["folder", "s3"])
 def either_store(request, tmp_path):
-    """Both kinds of store, opened by their address."""
+    """Return both kinds of store, opened by their address."""
     if request.param == "folder":
         return open_store(str(tmp_path / "objects"))
     return open_store(request.getfixturevalue("bucket_url"))

@@ -25,7 +25,7 @@ CPU, DISK = "host.cpu_busy_pct", "disk.read_bytes_total"
 
 
 def segment(seq: int, values: list[float | None], session: UUID = SESSION) -> Segment:
-    """Ten seconds: a gauge as given, a counter that counts ticks, two steps, one event."""
+    """Return ten seconds: a gauge as given, a counter that counts ticks, two steps, one event."""
     ticks = len(values)
     times = [i * SEGMENT_MS // ticks for i in range(ticks)]
     counter: list[Number] = [seq * 1_000_003 + i * 4096 for i in range(ticks)]
@@ -36,7 +36,9 @@ def segment(seq: int, values: list[float | None], session: UUID = SESSION) -> Se
 
 
 def of_blocks(seq: int, blocks: list[Block], session: UUID = SESSION) -> Segment:
-    """Ten seconds that hold these blocks; by the machine's own clock it is two days earlier."""
+    """Return ten seconds that hold these blocks; by the machine's own clock it is two days
+    earlier.
+    """
     believed_ns = int((START - timedelta(days=2)).timestamp()) * 10**9
     return Segment(
         run_id=UUID(int=1),
@@ -68,7 +70,7 @@ def store_segments(
 
 
 def joined(*histories: NodeHistory) -> NodeHistory:
-    """One node with the segments of all."""
+    """Join one node with the segments of all."""
     segments = tuple(ref for history in histories for ref in history.segments)
     return replace(histories[0], segments=segments)
 
@@ -81,7 +83,7 @@ def hours_of(history: NodeHistory) -> list[datetime]:
 def compacted(
     store: ObjectStore, history: NodeHistory, order: list[datetime] | None = None
 ) -> NodeHistory:
-    """The hours of its segments compacted; chunks of other hours stay."""
+    """Compact the hours of its segments; chunks of other hours stay."""
     hours = hours_of(history) if order is None else order
     made = [ref for hour in hours for ref in compact(store, history, hour, "runs/1")]
     kept = [ref for ref in history.chunks if ref.starts_at not in hours]
@@ -95,7 +97,7 @@ def frame_of(
     resolution_seconds: float = 1.0,
     start: datetime = START,
 ) -> NodeFrame:
-    """The node's frame; every object must be readable."""
+    """Return the node's frame; every object must be readable."""
     end = start + timedelta(seconds=seconds)
     frame, unreadable = load_frame(store, [history], start, end, resolution_seconds, final=True)
     assert unreadable == ()

@@ -22,21 +22,21 @@ from rules.frame import Hardware, RunFrame
 
 START = datetime(2026, 3, 1, 11, 40, 0, 250_000, tzinfo=UTC)
 PART_MS = 600_000
-"""Of one segment: ten minutes."""
+"""The length of one segment: ten minutes."""
 HOURS = 4
 GAUGE, OTHER, COUNTER = "gpu0.busy_pct", "cpu0.busy_pct", "tree.cpu_seconds_total"
 LATE = "gpu0.memory_used_bytes"
-"""It begins in the second hour, and is sampled every five minutes."""
+"""The series that begins in the second hour, and is sampled every five minutes."""
 
 
 @dataclass
 class Kept:
-    """What an analysis keeps for the next one."""
+    """The columns that an analysis keeps for the next one."""
 
     bodies: dict[tuple[str, str], bytes] = field(default_factory=dict)
     found: int = 0
     most_kept: int = 1000
-    """From then on it is killed."""
+    """The number of kept columns from which on it is killed."""
 
     def find(self, node_key: str, name: str) -> bytes | None:
         body = self.bodies.get((node_key, name))
@@ -52,7 +52,7 @@ class Kept:
 
 
 class Watched(MemoryStore):
-    """Which objects were read."""
+    """A store that remembers which objects were read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Growing:
         self.nodes[node] = replace(old, segments=(*known, ref))
 
     def compacts(self, node: str, hour_ms: int) -> None:
-        """With the other hours of the segments that lie in it."""
+        """Compact an hour with the other hours of the segments that lie in it."""
         old = self.nodes[node]
         hours, own = {hour_ms}, set[SegmentRef]()
         while new := {ref for ref in old.segments if hours & set(ref.hours_ms)} - own:
@@ -100,7 +100,7 @@ class Growing:
         self.nodes[node] = replace(old, segments=left, chunks=(*kept, *made))
 
     def merges(self, node: str, hour_ms: int) -> None:
-        """Its segments of one hour into a tail."""
+        """Merge the node's segments of one hour into a tail."""
         old = self.nodes[node]
         own = tuple(ref for ref in old.segments if list(ref.hours_ms) == [hour_ms])
         tails = {ref for ref in old.chunks if ref.kind == "tail" and ref.hour_ms == hour_ms}
@@ -111,7 +111,9 @@ class Growing:
             self.nodes[node] = replace(old, segments=left, chunks=chunks)
 
     def corrects(self, session: int, seconds: int) -> None:
-        """The clock's offset: of what isn't compacted, as compacted samples keep their times."""
+        """Correct the clock's offset: of what isn't compacted, as compacted samples keep their
+        times.
+        """
         self.started[session] += timedelta(seconds=seconds)
         for key, node in self.nodes.items():
             moved = [

@@ -23,7 +23,9 @@ MINUTE_MS = 60_000
 
 @st.composite
 def runs(draw):
-    """Segments of some hours, minutes apart: a gauge, single steps and summed ones of two ranks."""
+    """Draw segments of some hours, minutes apart: a gauge, single steps and summed ones of two
+    ranks.
+    """
     minutes = draw(st.lists(st.integers(0, 9 * 60), min_size=1, max_size=12, unique=True))
     return [_segment(draw, seq, minute) for seq, minute in enumerate(sorted(minutes))]
 
@@ -52,7 +54,7 @@ def windows(draw):
 
 
 def stored(store, history, how):
-    """The same node as newer or older objects."""
+    """Return the same node as newer or older objects."""
     if how == "segments":
         return history
     hours = sorted({ms for ref in history.segments for ms in ref.hours_ms})
@@ -105,7 +107,7 @@ def test_a_chart_shows_the_least_mean_greatest_and_number_of_what_lies_in_each_b
 
 
 def test_steps_that_are_known_as_sums_of_each_second_leave_no_gap(store):
-    """However fine the chart would be: on a wide screen a bucket is a fifth of a second."""
+    """The chart may be fine: on a wide screen a bucket is a fifth of a second."""
     summed = [
         StepSummary(
             0, "train", 1000 * second + 3 * second % 7, 60, 960_000, 15_000, 19_000, 3000, 60
@@ -123,7 +125,9 @@ def test_steps_that_are_known_as_sums_of_each_second_leave_no_gap(store):
 
 
 def _points(parts):
-    """(milliseconds since START, least, sum, greatest, number) of samples, steps and waits."""
+    """Return (milliseconds since START, least, sum, greatest, number) of samples, steps and
+    waits.
+    """
     samples, steps, waits = [], [], []
     for part in parts:
         values = zip(part.blocks[0].times_ms, part.blocks[0].columns[CPU], strict=True)

@@ -84,3 +84,22 @@ def test_it_ignores_gaps_in_percentiles():
     run_figures = figures(frame([], []))
     assert run_figures.cpu_busy_p95_pct == np.percentile([10, 20, 30], 95)
     assert run_figures.cores_busy_p95 == run_figures.cpu_busy_p95_pct / 100 * 4
+
+
+def test_it_gives_the_rates_of_disk_and_network_as_a_machine_must_sustain_them():
+    at = np.arange(100.0)
+    samples = pd.DataFrame(
+        {
+            "disk.read_bytes_total": 3e6 * at,
+            "disk.written_bytes_total": 1e6 * at,
+            "net.received_bytes_total": 9e6 * at,
+            "net.sent_bytes_total": 2e6 * at,
+        },
+        index=at,
+    )
+    node = replace(frame([], []).nodes["node-1"], samples=samples)
+    found = figures(RunFrame(1.0, 100.0, final=True, nodes={"node-1": node}))
+    assert found.disk_bytes_per_second_p95 == pytest.approx(4e6)
+    assert found.network_bytes_per_second_p95 == pytest.approx(9e6)
+    unknown = figures(frame([], []))
+    assert unknown.disk_bytes_per_second_p95 is unknown.network_bytes_per_second_p95 is None

@@ -1,4 +1,6 @@
-"""What a tier keeps of its samples beside their mean: how long they were beyond any threshold."""
+"""The part that a tier keeps of its samples beside their mean: how long they were beyond any
+threshold.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ GPU = "gpu0.busy_pct"
 
 
 def singles(values: list[float], cadence_ms: int = 500) -> Rows:
-    """Samples from a whole minute of the epoch on."""
+    """Return samples from a whole minute of the epoch on."""
     ones = np.ones(len(values), dtype="int64")
     shown = np.array(values, dtype="float64")
     return Rows(
@@ -39,7 +41,7 @@ def singles(values: list[float], cadence_ms: int = 500) -> Rows:
 
 
 def read_again(values: list[float], tier_seconds: int = 10, series: str = GPU) -> np.ndarray:
-    """Ten values for each cell of the tier, in their order."""
+    """Return ten values for each cell of the tier, in their order."""
     return expanded(rolled_up(singles(values), tier_seconds, series), scale_of(series)).mean
 
 

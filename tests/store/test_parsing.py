@@ -35,7 +35,7 @@ DOCUMENTS = st.recursive(
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """By type as well; each NaN is the same."""
+    """Return whether both are the same, by type as well; each NaN is the same."""
     if type(ours) is not type(theirs):
         return False
     if isinstance(ours, dict):
@@ -48,7 +48,7 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 def outcome(parse: Callable[[str], Any], text: str) -> tuple[Any, str]:
-    """What it gives, or says."""
+    """Return what it gives, or says."""
     try:
         return parse(text), ""
     except ValueError as error:

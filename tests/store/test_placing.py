@@ -19,9 +19,9 @@ GRID = Grid(0.0, 1000.0, np.array([0, 1, 2, 5, 6, 7, 8]))
 
 @st.composite
 def series(draw: st.DrawFn) -> Rows:
-    """Gauges or counters on one of few rhythms, some samples unknown."""
+    """Draw gauges or counters on one of few rhythms, some samples unknown; or none."""
     spacing = draw(st.sampled_from([400, 1000, 2500]))
-    count = draw(st.integers(1, 12))
+    count = draw(st.integers(0, 12))
     known = np.array(draw(st.lists(st.booleans(), min_size=count, max_size=count)))
     numbers = st.floats(0, 1e9)
     value = np.array(draw(st.lists(numbers, min_size=count, max_size=count)))

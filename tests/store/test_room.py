@@ -1,4 +1,4 @@
-"""What a run may take of memory while it is read: gaps take nothing, and too much is summed up."""
+"""The memory that a run may take while it is read: gaps take nothing, and too much is summed up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 
 
 def at(ms: int, seq: int, value: float = 50.0):
-    """A segment that begins so long after its session."""
+    """Return a segment that begins so long after its session."""
     return replace(segment(seq, [value] * 20), start_ms=ms)
 
 

@@ -37,7 +37,7 @@ def drawn(store, history, names, seconds, buckets, start=START):
 
 
 def raw_points(contents, pick):
-    """(Unix milliseconds, value) of every known sample."""
+    """Return (Unix milliseconds, value) of every known sample."""
     start_ms = round(START.timestamp() * 1000)
     return [
         (start_ms + seq * 10_000 + i * 500, value)

@@ -69,7 +69,7 @@ def test_of_a_long_run_they_are_near(reader, monkeypatch):
 def stored(
     store: ObjectStore, values: Sequence[Number] | np.ndarray, interval_ms: int, name: str = GPU
 ) -> Reader:
-    """One series, sampled at this interval and compacted."""
+    """Return one series, sampled at this interval and compacted."""
     each = SEGMENT_MS // interval_ms
     times = [interval_ms * n for n in range(each)]
     listed = [float(v) if isinstance(v, float) else int(v) for v in values]
@@ -80,7 +80,7 @@ def stored(
 
 
 def mixed(count: int) -> np.ndarray:
-    """Steady at 80 for half of the time, then anything: a median that biased weights miss."""
+    """Return 80 for half of the time, then anything: a median that biased weights miss."""
     half = count // 2
     varied = np.round(np.random.default_rng(5).uniform(0, 90, count - half), 1)
     return np.concatenate([np.full(half, 80.0), varied])
@@ -88,7 +88,7 @@ def mixed(count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("interval_ms", [500, 1000, 2000, 5000])
 def test_of_a_long_run_extremes_are_exact_and_the_rest_near(store, monkeypatch, interval_ms):
-    """Whatever the interval: a cell weighs as many samples as it has, varied or steady."""
+    """The interval doesn't matter: a cell weighs as many samples as it has, varied or steady."""
     monkeypatch.setattr(series_spread, "MOST_TICKS", 100)
     values = mixed(SECONDS * 1000 // interval_ms)
     found = read(stored(store, values, interval_ms))[GPU]

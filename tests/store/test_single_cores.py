@@ -20,7 +20,7 @@ WHOLE = [1.0, 2.0, 3.0, 4.0]
 
 
 def _frame(store, *segments, is_compacted=False) -> NodeFrame:  # type: ignore[no-untyped-def]
-    """The cells of segments with these columns."""
+    """Return the cells of segments with these columns."""
     made = [of_blocks(seq, [Block(TIMES, columns)]) for seq, columns in enumerate(segments)]
     history = store_segments(store, made)
     if is_compacted:

@@ -27,7 +27,7 @@ NOT_SUMMED = (None,) * 4
 
 
 def steps(*rows: tuple[float, int, str, float, float | None]) -> pa.Table:
-    """Of (start, rank, phase, duration, data wait) in seconds."""
+    """Make steps of (start, rank, phase, duration, data wait) in seconds."""
     first = int(START.timestamp()) * US
     made = [
         (

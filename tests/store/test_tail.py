@@ -26,7 +26,7 @@ COUNT = 12
 
 
 def gauges(seq: int, known: Sequence[bool] = (True,) * 20) -> Segment:
-    """Every half second a gauge and a counter, where they are known; steps and events."""
+    """Return every half second a gauge and a counter, where they are known; steps and events."""
     values: list[float | None] = [seq * 20.0 + i if ok else None for i, ok in enumerate(known)]
     made = segment(seq, values)
     counter = [None if value is None else 3 * value for value in values]

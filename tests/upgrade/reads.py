@@ -23,7 +23,7 @@ class Api:
         self._session.headers["Authorization"] = f"Bearer {token}"
 
     def get(self, address: str) -> Any:
-        """The answer's JSON, without the service's own address."""
+        """Return the answer's JSON, without the service's own address."""
         return self.send("GET", address)
 
     def send(self, method: str, address: str, document: Any = None) -> Any:
@@ -35,7 +35,7 @@ class Api:
 
 
 def answers(api: Api, run_ids: Sequence[str], months: Sequence[str]) -> Answers:
-    """Every read of the API about these runs, their jobs and these months."""
+    """Return every read of the API about these runs, their jobs and these months."""
     return {address: api.get(address) for address in _addresses(api, run_ids, months)}
 
 

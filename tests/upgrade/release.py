@@ -32,12 +32,13 @@ RELEASES = Path(__file__).parent / "releases"
 ANALYSED_SECONDS = 300
 DATABASE = "trimtab.sqlite3"
 KEPT = ("secret-key", "agent-token", "objects")
-"""Of a data folder, beside its database: all else is made anew at each start."""
+"""The files of a data folder that are kept, beside its database: all else is made anew at each
+start."""
 
 
 @dataclass
 class Story:
-    """What happens to one workspace before the release."""
+    """The events in one workspace before the release."""
 
     service: Service
     runs: list[SimulatedRun]
@@ -52,7 +53,7 @@ class Story:
 
     @property
     def present(self) -> list[str]:
-        """The runs that nobody deletes."""
+        """Return the runs that nobody deletes."""
         ids = [str(run.run_id) for run in self.runs]
         return [*ids[:3], *ids[4:]]
 
@@ -80,7 +81,7 @@ class Story:
         self._fill_in(page, discount | since, "/settings/rates/discount/")
 
     def _decide(self) -> None:
-        """What people say of runs, thresholds, a budget, a colleague, retention."""
+        """Make the decisions of people about runs, thresholds, a budget, a colleague, retention."""
         first, second, third, deleted, *_ = [f"/api/v1/runs/{run.run_id}" for run in self.runs]
         self.api.send("PATCH", first, {"note": "The published case.", "is_pinned": True})
         self.api.send("PATCH", second, {"billed_usd": "1.07", "owner": "Ada"})

@@ -1,4 +1,4 @@
-"""What a release left on a disk is opened by this version, and answers as it did."""
+"""A new version opens what a release left on a disk, and answers as it did."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ WORDING = {
 }
 """Fields whose text is made when it is asked for: a release may say the same in other words."""
 FIGURE_NAMES = {"name"}
-"""Of the lines of a comparison: they are wording, too."""
+"""The fields of the lines of a comparison: they are wording, too."""
 UNSAID = {"change": "", "tone": "neutral"}
-"""What a line of a comparison may say instead: nothing, where the runs' work differs."""
+"""The values that a line of a comparison may have instead: nothing, where the runs' work
+differs."""
 NEW_FIGURES = (", without start-up",)
 """Lines of a comparison that releases didn't have."""
-RULE_VERSIONS = {"version"}
-"""Of the rules' list: a rule that judges by something else has a later one."""
+OF_RULES = {"version", "default", "low", "high"}
+"""The fields of the rules' list: a rule that judges by something else has a later version, and its
+parameters may have other defaults and bounds, or be gone. What people have set stays."""
 OF_TODAY = {"month", "state", "spent_usd", "unpriced_runs"} | {
     *("forecast_usd", "forecast_low_usd", "forecast_high_usd"),
 }
@@ -109,13 +111,14 @@ def _differences(address: str, before: Answers, after: Answers) -> Iterator[str]
 
 def _left_out(address: str) -> set[str]:
     path = address.partition("?")[0].removeprefix("/api/v1/")
-    own = {"budgets": OF_TODAY, "compare": FIGURE_NAMES, "rules": RULE_VERSIONS}
+    own = {"budgets": OF_TODAY, "compare": FIGURE_NAMES, "rules": OF_RULES}
     return WORDING | own.get(path, set())
 
 
 def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[str]:
-    """Every place where `new` lacks or changes what `old` has; more keys, rules and figures are no
-    difference, nor is the order of rules."""
+    """Yield every place where `new` lacks or changes what `old` has; more keys, rules and figures
+    are no difference, nor is the order of rules.
+    """
     old, new = _by_name(place, old), _by_name(place, new)
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
@@ -131,9 +134,13 @@ def _different(place: str, old: Any, new: Any, left_out: set[str]) -> Iterator[s
 
 
 def _by_name(place: str, value: Any) -> Any:
-    """Findings, rules and their parameters, whose order may change; figures without new ones."""
+    """Return findings, rules and their parameters by name, as their order may change; figures
+    without new ones.
+    """
     if place.endswith(".figures"):
         return [line for line in value if not line["name"].endswith(NEW_FIGURES)]
+    if place.endswith(".parameters"):
+        value = [each for each in value if each["set_by"] != "preset"]
     key = "name" if place.endswith(".parameters") else "rule"
     is_named = isinstance(value, list) and all(isinstance(x, dict) and key in x for x in value)
     return {each[key]: each for each in value} if is_named and value else value

@@ -42,7 +42,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def web(folder: Path) -> Iterator[str]:
-    """A web server of this version on the data of the release; its URL."""
+    """Serve the data of the release by a web server of this version; yield its URL."""
     with serving(folder) as url:
         yield url
 
@@ -93,7 +93,7 @@ def test_what_agents_send_while_migrations_run_is_taken_afterwards(folder: Path,
 
 
 def _stored(folder: Path, run_id: str) -> int:
-    """Segments of the run whose objects are there."""
+    """Return the number of segments of the run whose objects are there."""
     sql = (
         "SELECT g.object_key FROM runs_segment g JOIN runs_session s ON s.id = g.session_id"
         " JOIN runs_node n ON n.id = s.node_id JOIN runs_attempt a ON a.id = n.attempt_id"

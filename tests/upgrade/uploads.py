@@ -1,4 +1,4 @@
-"""What an agent sends, as bytes that can be kept in a file and sent later."""
+"""The uploads of an agent, as bytes that can be kept in a file and sent later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 30
 
 
 def send(url: str, token: str, upload: Upload) -> None:
-    """As the agent does it; raises HTTPError unless it is taken."""
+    """Send an upload as the agent does it; raises HTTPError unless it is taken."""
     headers = {
         "Authorization": f"Bearer {token}",
         "Content-Encoding": "gzip",

@@ -39,7 +39,7 @@ def objects_in_a_folder_of_their_own(settings, tmp_path):
 
 @pytest.fixture(autouse=True)
 def no_limits_of_sign_in(settings, monkeypatch):
-    """All tests come from one address and one person, and Redis outlives them."""
+    """Lift the limits: all tests come from one address and one person, and Redis outlives them."""
     monkeypatch.setattr("webapp.accounts.passwords.TRIES_A_MINUTE", 0)
     settings.ADDRESS_SIGN_INS = settings.ACCOUNT_SIGN_INS = settings.ADDRESS_PASSWORD_RESETS = 0
 

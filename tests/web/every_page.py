@@ -18,7 +18,7 @@ ANSWERS_ITSELF = {"runs:artefact", "agent_wheel"}
 
 
 def addresses(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Name and address. `arguments`: of the routes; what isn't among them doesn't exist."""
+    """Yield name and address. `arguments`: of the routes; what isn't among them doesn't exist."""
     pages = walk.pages()
     unknown = re.findall(r"<(?:\w+:)?(\w+)>", " ".join(pages.values()))
     filled = dict.fromkeys([*unknown, "other_run_id"], NOBODY_KNOWS) | dict(arguments)
@@ -29,7 +29,7 @@ def addresses(arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 class Watch:
-    """What pages of one window say in the console, and ask of other hosts."""
+    """A watch on what pages of one window say in the console, and ask of other hosts."""
 
     def __init__(self, page: Page, base_url: str) -> None:
         self._page, self._base_url = page, base_url
@@ -40,7 +40,9 @@ class Watch:
         page.on("request", self._requested)
 
     def problems(self, address: str) -> list[str] | None:
-        """None: there is no page, but a file, or what nobody knows."""
+        """Return the problems of a page, or None if there is no page, but a file, or what nobody
+        knows.
+        """
         kind = self._page.request.get(self._base_url + address)
         is_page = "html" in kind.headers.get("content-type", "")
         if not is_page or (kind.status != 200 and NOBODY_KNOWS in address):

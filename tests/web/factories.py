@@ -12,11 +12,12 @@ from uuid import uuid4
 from django.conf import settings
 from django.utils import timezone
 
+from advisor.money import split_usd
 from advisor.run_summary import RunSummary
 from advisor.store.opening import open_store
 from webapp.accounts.models import Membership, User, Workspace
 from webapp.advice.models import Recommendation
-from webapp.analysis.models import Analysis, CostPart, Judgement, Regression
+from webapp.analysis.models import Analysis, CostPart, Judgement, LedgerEntry, Regression
 from webapp.prices.models import Price
 from webapp.runs.models import Artefact, Attempt, Job, Node, Run
 
@@ -39,7 +40,7 @@ def job(of: Workspace, name: str = "vision/train.py", **more: Any) -> Job:
 
 
 def summary(**changes: Any) -> RunSummary:
-    """What the analysis of a run on one c5.large leaves in `Run.summary`."""
+    """Return what the analysis of a run on one c5.large leaves in `Run.summary`."""
     analysed = RunSummary(
         data_wait_share=0.62,
         step_seconds_p50=0.21,
@@ -57,7 +58,7 @@ def summary(**changes: Any) -> RunSummary:
 
 
 def run(of: Job, *, cost: str | None = "0.0142", seconds: float = 600, **more: Any) -> Run:
-    """A finished run that began an hour ago, with the next number of its job; rows only."""
+    """Make a finished run that began an hour ago, with the next number of its job; rows only."""
     of.runs_made += 1
     of.save()
     started_at = more.pop("started_at", timezone.now() - timedelta(hours=1))
@@ -95,7 +96,7 @@ def node(of: Run, **more: Any) -> Node:
 
 
 def costed(of: Run) -> Run:
-    """Each node's cost on the day of the run, by one dated price row, and their sum."""
+    """Give the run each node's cost on its day, by one dated price row, and their sum."""
     row, _ = Price.objects.get_or_create(
         provider="aws",
         service="ec2",
@@ -139,6 +140,21 @@ def judgement(of: Run, rule: str = "input_bound", state: str = "fired", **more: 
     return Judgement.objects.create(run=of, rule=rule, state=state, **values | more)
 
 
+def ledger(of: Run, **seconds: float) -> None:
+    """Write the run's ledger on its first node, by label: the rest of its time is unclassified, and
+    each second costs the same.
+    """
+    node = Node.objects.filter(attempt__run=of).order_by("pk")[0]
+    whole = of.duration.total_seconds() if of.duration else 0.0
+    parts = seconds | {"unclassified": whole - sum(seconds.values())}
+    micros = {label: round(each * 1e6) for label, each in parts.items()}
+    usd = split_usd(of.cost_usd, micros) if of.cost_usd is not None else {}
+    LedgerEntry.objects.bulk_create(
+        LedgerEntry(run=of, node=node, label=label, microseconds=us, usd=usd.get(label))
+        for label, us in micros.items()
+    )
+
+
 def recommendation(of: Run, **more: Any) -> Recommendation:
     values: dict[str, Any] = {
         "dedupe_key": f"resize-{uuid4().hex[:6]}",
@@ -174,7 +190,7 @@ def analysis(of: Run, **more: Any) -> Analysis:
 
 
 def artefact(of: Run, name: str = "rank0-step5.trace.json.gz", body: bytes = b"trace") -> Artefact:
-    """With its content in the store."""
+    """Make an artefact with its content in the store."""
     sha256 = hashlib.sha256(body).hexdigest()
     key = f"runs/{of.pk}/artefacts/{sha256}"
     open_store(settings.OBJECTS_URL).put(key, body)

@@ -16,9 +16,11 @@ CALM = (1.0, 1.01, 0.99, 1.005)
 
 
 def finished(job: Job, slow: float, **more: Any) -> Run:
-    """A run of the job that took so many times the usual time for its 19,200 samples, judged as its
-    analysis does."""
-    started_at = timezone.now() - timedelta(hours=100 - job.runs_made)
+    """Return a run of the job that took so many times the usual time for its 19,200 samples, judged
+    as its analysis does.
+    """
+    usual = timezone.now() - timedelta(hours=100 - job.runs_made)
+    started_at = more.pop("started_at", usual)
     cost, changes = more.pop("cost", f"{slow:.9f}"), more.pop("summary", {})
     loop = 550 * slow
     run = factories.run(job, cost=cost, seconds=loop + 50, started_at=started_at, **more)

@@ -29,7 +29,7 @@ SECRET = "zephyr-secret"
 NAME = "zephyr-job"
 
 READ = {"uploader", "reader", "logger", "everything"}
-"""Who may be sent a text of these rows."""
+"""The people who may be sent a text of these rows."""
 UPLOAD = {"idle", "neighbour", "uploader", "logger", "everything"}
 CHANGE = {"uploader", "writer", "everything"}
 """An upload is all that it takes, or the scope `write`."""
@@ -79,7 +79,7 @@ OTHERWISE = {
     "runs/log-metric": {"value": 3},
     "logged-models/{id}": {"status": "LOGGED_MODEL_READY"},
 }
-"""What a request says that other methods understand otherwise."""
+"""The fields of a request that other methods understand otherwise."""
 CREATED = "another-job"
 REFUSALS = (401, 403, 404)
 
@@ -94,7 +94,7 @@ class World:
 
     @property
     def said(self) -> dict[str, Any]:
-        """One request that every method understands. An id of the job can be guessed."""
+        """Return one request that every method understands. An id of the job can be guessed."""
         tag = {"key": "team", "value": "stolen"}
         return {
             "experiment_id": str(self.job.pk),
@@ -121,7 +121,9 @@ class World:
 
 
 def world() -> World:
-    """Twelve identities, of whom the uploader has a run with everything that a run can have."""
+    """Return twelve identities, of whom the uploader has a run with everything that a run can
+    have.
+    """
     workspace, elsewhere = factories.workspace("Ours"), factories.workspace("Elsewhere")
     scopes = {
         "idle": ["ingest"],
@@ -165,7 +167,7 @@ def _uploaded(client: MlflowClient, workspace: Workspace) -> tuple[str, Job, str
 
 
 def method_problems(world: World, verb: str, path: str) -> tuple[list[str], dict[str, int]]:
-    """What is wrong with who may call a method, and the status that each got."""
+    """Return what is wrong with who may call a method, and the status that each got."""
     found, statuses, before = [], {}, rows()
     for person, client in world.people.items():
         savepoint = transaction.savepoint()
@@ -196,7 +198,7 @@ def _wrong(key: tuple[str, str], person: str, status: int, sent: bytes) -> Itera
 
 
 def call(world: World, client: MlflowClient, verb: str, path: str) -> HttpResponse:
-    """Any method or route of the table, on the uploader's rows."""
+    """Call any method or route of the table, on the uploader's rows."""
     if path.startswith("artifacts") and path != "artifacts/list":
         return _call_store(world, client, verb, path)
     method = path.replace("{id}", world.model_id)
@@ -215,7 +217,7 @@ def _call_store(world: World, client: MlflowClient, verb: str, path: str) -> Htt
 
 
 def rows() -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of the database, by value, without the times at which tokens were used."""
+    """Return every row of the database, by value, without the times at which tokens were used."""
     found = {}
     for model in apps.get_models(include_auto_created=True):
         if model is not Session:
@@ -225,7 +227,7 @@ def rows() -> dict[str, list[tuple[Any, ...]]]:
 
 
 def line(method: str, cells: Iterable[object]) -> str:
-    """A line of the matrix that the walk prints."""
+    """Return a line of the matrix that the walk prints."""
     return f"{method:34}" + "".join(f"{cell!s:>11}" for cell in cells)
 
 

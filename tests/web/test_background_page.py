@@ -132,7 +132,7 @@ def lag_row(page: str) -> str:
 
 @pytest.fixture
 def no_lags() -> Iterator[None]:
-    """Nothing was done lately."""
+    """Forget all that was done lately."""
     redis = redis_outage.client(settings.REDIS_URL)
 
     def forget() -> None:

@@ -97,7 +97,7 @@ def _sign_in(context: BrowserContext, user: User, base_url: str) -> None:
 
 @pytest.fixture
 def pair(owner) -> tuple[Run, Run]:
-    """Two analysed runs with real samples, and a finding with evidence on the first."""
+    """Return two analysed runs with real samples, and a finding with evidence on the first."""
     made = []
     for number in range(2):
         run = training.uploaded_run(owner.workspace, minutes=2, gap=(5,) if number else ())

@@ -44,7 +44,7 @@ def line(of: Workspace, now: datetime = NOON) -> BudgetLine:
 
 
 def spent(job: Job, hours: float, when: datetime = datetime(2026, 10, 3, tzinfo=UTC)) -> None:
-    """At a dollar an hour."""
+    """Spend at a dollar an hour."""
     held(job, when, hours * 3600)
 
 

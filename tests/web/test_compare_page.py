@@ -33,7 +33,7 @@ def _sentence(page: str) -> str:
 
 @pytest.fixture
 def pair(owner) -> tuple[Run, Run]:
-    """The published case: three large nodes, then two small ones, for the same work."""
+    """Return the published case: three large nodes, then two small ones, for the same work."""
     job = factories.job(owner.workspace)
     large = factories.summary(
         instance_types=["ml.p3.8xlarge"],

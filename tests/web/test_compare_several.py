@@ -44,7 +44,7 @@ def address(runs: list[Run]) -> str:
 
 
 def best(runs: list[RunFacts]) -> dict[str, list[int]]:
-    """Figure -> the places of the best."""
+    """Return figure -> the places of the best."""
     rows = compare_several(runs).rows
     return {row.name: [n for n, cell in enumerate(row.cells) if cell.is_best] for row in rows}
 
@@ -103,7 +103,7 @@ def test_an_unfinished_run_makes_no_cost_the_best():
 
 
 def test_a_running_run_that_grew_since_its_analysis_keeps_its_cost_of_work():
-    """Its phases and cost are of the first 400 s; it is 1,000 s long by now."""
+    """The phases and the cost are those of the first 400 s; the run is 1,000 s long by now."""
     ended = facts(1, phase_seconds={"initialise": 100.0, "train": 500.0})
     running = facts(
         2,

@@ -1,4 +1,4 @@
-"""Where something is missing, the page leads to where it can be mended; sums lead to their runs."""
+"""A page on which something is missing leads to where it can be mended; sums lead to their runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONSOLE = "django.core.mail.backends.console.EmailBackend"
 
 
 def _links(page: str, words: str) -> list[str]:
-    """Where the links with these words lead to."""
+    """Return where the links with these words lead to."""
     return re.findall(rf'<a[^>]*href="([^"]*)"[^>]*>\s*{words}', page)
 
 
@@ -34,8 +34,9 @@ def _followed(person, address: str) -> str:  # type: ignore[no-untyped-def]
 def unpriced(owner) -> Run:
     job = factories.job(owner.workspace, "vision/a&b.py", owner="ada", tags={"team": "x"})
     factories.run(job, cost="1.00")
-    missing = ["7: no price for c5.lrage"]
-    return factories.run(job, cost=None, summary=factories.summary(missing=missing))
+    missing = ["7: its instance type was not declared, and no rate of your own covers it"]
+    unnamed = factories.summary(missing=missing, instance_types=[])
+    return factories.run(job, cost=None, summary=unnamed)
 
 
 def test_no_price_leads_to_naming_the_machine(owner, unpriced):

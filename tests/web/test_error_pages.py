@@ -96,8 +96,8 @@ def test_the_api_knows_no_people(owner, django_assert_num_queries):
 
 
 ALONE = ("mail.html", "report.html")
-"""They contain their styles: our content security policy doesn't apply to mails, and a report is
-a file with a policy of its own."""
+"""The templates that contain their styles: our content security policy doesn't apply to mails, and
+a report is a file with a policy of its own."""
 PAGES = sorted(path for path in TEMPLATES.rglob("*.html") if path.name not in ALONE)
 
 

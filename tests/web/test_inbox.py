@@ -31,7 +31,7 @@ def titles(html: str) -> list[str]:
 
 
 def advised(of: Any, name: str, usd: str | None = "1", title: str = "", **more: Any) -> Any:
-    """A recommendation for a job with this name."""
+    """Make a recommendation for a job with this name."""
     job = of.workspace.jobs.filter(name=name).first() or factories.job(of.workspace, name)
     monthly = None if usd is None else Decimal(usd)
     run = factories.run(job)

@@ -25,7 +25,7 @@ from webapp.runs.models import Job, MovedRun, Run
 
 
 def a_job(owner: Person, name: str, *costs: float) -> Job:
-    """Its runs a minute apart, judged as they came in."""
+    """Make a job with runs a minute apart, judged as they came in."""
     job = factories.job(owner.workspace, name)
     for cost in costs:
         began = timezone.now() - timedelta(minutes=1000 - job.runs_made)

@@ -55,7 +55,7 @@ def _text(html: str) -> str:
 
 @pytest.fixture
 def job(owner):
-    """Three runs at $1.00, then a regression at $1.50 that is still open."""
+    """Return a job with three runs at $1.00, then a regression at $1.50 that is still open."""
     job = factories.job(owner.workspace)
     for days_ago in (9, 8, 7):
         _run(job, "1.00", days_ago)

@@ -26,7 +26,9 @@ SPEECH = {"team": "speech"}
 
 @pytest.fixture
 def full(owner) -> Person:
-    """Two jobs: one of ada's and, by the job's word, of team vision; one whose runs differ."""
+    """Return an owner of two jobs: one of ada's and, by the job's word, of team vision; one whose
+    runs differ.
+    """
     vision = factories.job(owner.workspace, "vision", owner="grace", tags={"team": "vision"})
     mixed = factories.job(owner.workspace, "mixed")
     factories.run(vision, cost="1", owner="ada")

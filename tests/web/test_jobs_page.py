@@ -22,7 +22,7 @@ def _page(person, query: str = "") -> str:  # type: ignore[no-untyped-def]
 
 
 def _verdict(**changes: Any) -> SuccessiveVerdict:
-    """Confirmed: the run costs more than those before it."""
+    """Return a confirmed verdict: the run costs more than those before it."""
     figures = {"since": 1, "unit": "samples", "baseline_runs": 8, "detects": 0.07}
     known: dict[str, Any] = {"status": "confirmed", "rung": "change_points", "direction": "worse"}
     return SuccessiveVerdict(**known, **figures, **changes, sentence="It takes longer.")

@@ -1,4 +1,4 @@
-"""Who is in a workspace: invited, joined, changed, gone."""
+"""The members of a workspace: invited, joined, changed, gone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOIN = {"name": "Ben", "password": "a long enough secret", "again": "a long enou
 
 
 def invite(owner, email: str = "ben@example.org", role: str = "viewer") -> str:  # type: ignore[no-untyped-def]
-    """The path of the mailed link."""
+    """Invite somebody, and return the path of the mailed link."""
     mail.outbox.clear()
     owner.client.post(PAGE, {"email": email, "role": role})
     (letter,) = mail.outbox

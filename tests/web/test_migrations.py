@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from importlib import import_module
 
 import pytest
@@ -11,8 +12,9 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.state import StateApps
 from django.utils import timezone
 
+from rules.claims import Claim
 from tests.web import factories
-from webapp.analysis.models import Analysis
+from webapp.analysis.models import Analysis, Judgement
 from webapp.background import conditions
 from webapp.notify.models import Mail
 from webapp.notify.queue import KIND as MAIL
@@ -65,13 +67,13 @@ def test_set_parameters_survive_their_move_to_thresholds_and_back():
 
 
 def _migrated(*targets: tuple[str, str]) -> StateApps:
-    """The models as they are once the migrations have gone there."""
+    """Return the models as they are once the migrations have gone there."""
     MigrationExecutor(connection).migrate(list(targets))
     return _state(*targets)
 
 
 def _state(*targets: tuple[str, str]) -> StateApps:
-    """The models as they were after these migrations."""
+    """Return the models as they were after these migrations."""
     return MigrationExecutor(connection).loader.project_state(list(targets)).apps
 
 
@@ -133,3 +135,33 @@ def test_mails_that_were_written_before_channels_go_by_mail_and_stay(owner):
     mail = Mail.objects.get()
     assert (mail.pk, mail.uuid, mail.message_id) == (row.pk, row.uuid, "<1@localhost>")
     assert (mail.channel, mail.state, mail.about) == ("mail", "waiting", "Budget")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_findings_keep_what_they_counted_and_claim_what_they_estimated(owner):
+    run = factories.run(factories.job(owner.workspace))
+    waste = {"waste_seconds_low": 100.0, "waste_seconds_high": 200.0}
+    row = {"values_hash": "", "values": {}, "numbers": {}, "state": "fired", "summary": ""} | waste
+    usd = {"waste_usd_low": Decimal("0.1"), "waste_usd_high": Decimal("0.2")}
+    try:
+        before = _migrated(("analysis", "0020_rules_called_for"))
+        rows = before.get_model("analysis", "Judgement").objects
+        rows.create(
+            run_id=run.pk, rule="idle_tail", rule_version=1, counted_share=0.25, **row, **usd
+        )
+        rows.create(run_id=run.pk, rule="gone", rule_version=1, counted_share=1, **row)
+        folded = {"explained_by": "idle_tail", "counted_share": 0}
+        rows.create(run_id=run.pk, rule="batch_size", rule_version=1, **folded, **row, **usd)
+    finally:
+        _migrated(*MigrationExecutor(connection).loader.graph.leaf_nodes())
+
+    after = {row.rule: row for row in Judgement.objects.filter(run=run)}
+    assert {rule: row.waste_seconds_high for rule, row in after.items()} == {
+        "idle_tail": 50.0,
+        "gone": 200.0,
+        "batch_size": 0.0,
+    }
+    assert after["idle_tail"].waste_usd_high == Decimal("0.05")
+    assert after["gone"].waste_usd_high is None
+    assert after["idle_tail"].own_claims == [Claim(("idle_tail",), 200.0, 0.5, 1.0)]
+    assert all(row.own_claims for row in after.values()), "a new price divides them"

@@ -17,7 +17,7 @@ NEW = "quite another secret"
 
 
 def work() -> None:
-    """What a worker does with the requests."""
+    """Do what a worker does with the requests."""
     for reset in PasswordReset.objects.filter(done=0).order_by("pk"):
         password_reset.send(reset.pk)
 

@@ -1,4 +1,4 @@
-"""What a new version of the bundled table does to prices that costs name."""
+"""The changes that a new version of the bundled table makes to prices that costs name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME = "ml.p5.48xlarge"
 
 @dataclass
 class OnSageMaker(Training):
-    """On a p5 of SageMaker, from `began` on."""
+    """A training on a p5 of SageMaker, from `began` on."""
 
     began: datetime = datetime(2025, 7, 1, 12, tzinfo=UTC)
 
@@ -52,13 +52,13 @@ def price() -> Price:
 
 
 def as_it_was(**changes: object) -> None:
-    """The table of an earlier version: the price has no end."""
+    """Make the table that of an earlier version: the price has no end."""
     values = {"valid_to": None, "note": ""} | changes
     Price.objects.filter(pk=price().pk).update(**values)
 
 
 def bundle(monkeypatch, **changes: object) -> None:
-    """A version with another row for the machine."""
+    """Bundle a version with another row for the machine."""
 
     def changed(row: PriceRow) -> PriceRow:
         return replace(row, **changes) if row.key.instance_type == NAME else row

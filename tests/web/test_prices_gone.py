@@ -1,4 +1,4 @@
-"""A type that AWS no longer offers keeps its prices and is never recommended."""
+"""A type that a region's list lacks keeps its prices; later evidence outweighs the list."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 from trimtab.wire import Declaration
 
+from advisor.pricing.availability import availability
 from advisor.pricing.catalogue import catalogue
 from tests.web.training import Training, upload
 from webapp.advice.models import Recommendation
@@ -57,7 +58,7 @@ def test_a_type_that_a_region_no_longer_has_is_recommended_no_more(owner):
     later = upload(owner.workspace, OnALargeMachine("train.py", minutes=10, vcpus=8))
     tasks.evaluate(str(later.pk))
 
-    assert "no longer available" in candidate(later, first)["rejected_because"]
+    assert "not in its provider's list since" in candidate(later, first)["rejected_because"]
     advised = Recommendation.objects.get(run=later, kind="change_instance_type")
     assert advised.change["instance_type"] != first
 
@@ -66,20 +67,23 @@ def test_what_is_gone_in_one_region_is_there_in_another():
     gone_at = datetime(2026, 10, 1, 12, tzinfo=UTC)
     listed("c5.large", gone_at=gone_at)
     listed("c5.large", region="eu-west-1")
-    assert not catalogue_in(REGION)["c5.large"].available_at(gone_at.date())
-    assert catalogue_in("eu-west-1")["c5.large"].available_at(gone_at.date())
-    assert catalogue_in(REGION)["c5.large"].available_at(gone_at.date() - timedelta(days=9))
+    there, elsewhere = catalogue_in(REGION)["c5.large"], catalogue_in("eu-west-1")["c5.large"]
+    assert not availability(there, gone_at.date()).is_offered
+    assert availability(there, gone_at.date(), ran_on=gone_at.date()).is_offered
+    assert availability(elsewhere, gone_at.date()).is_offered
+    assert availability(there, gone_at.date() - timedelta(days=9)).is_offered
 
 
 def test_a_type_that_is_offered_again_counts_and_so_does_one_that_is_new():
-    retired = next(name for name, machine in catalogue().items() if machine.retired)
-    listed(retired)
+    unlisted = next(name for name, machine in catalogue().items() if machine.is_unlisted)
+    listed(unlisted)
     document = catalogue()["c5.large"].to_document() | {"name": "c99.large"}
     Machine.objects.create(
         provider="aws", region=REGION, instance_type="c99.large", hardware=document,
         first_seen_at=timezone.now(), last_seen_at=timezone.now(),
     )  # fmt: skip
     today = timezone.now().date()
-    assert catalogue_in(REGION)[retired].available_at(today)
-    assert catalogue_in(REGION)["c99.large"].available_at(today)
+    for name in (unlisted, "c99.large"):
+        known = availability(catalogue_in(REGION)[name], today)
+        assert (known.is_offered, known.to_check) == (True, "")
     assert "c99.large" not in catalogue_in("eu-west-1")

@@ -75,10 +75,19 @@ def test_it_says_when_a_price_is_stale_and_when_aws_was_asked(owner):
     assert "no access" in page
 
 
-def test_a_retired_machine_is_marked_and_keeps_its_price(owner):
+def test_an_unlisted_machine_is_marked_and_keeps_its_price(owner):
     page = owner.page(f"{PRICES}?q=p3.8xlarge&region=us-east-1&service=ec2&option=on_demand")
     assert "$12.24" in page
-    assert ">retired</span>" in page
+    assert ">not listed</span>" in page
+    assert "its price was confirmed on 2026-08-26: check that your region still offers it" in page
+
+
+def test_a_machine_that_its_provider_ended_says_when_and_where_it_was_announced(owner):
+    page = owner.page(f"{PRICES}?q=Standard_NC6s_v3")
+    assert ">not offered</span>" in page
+    assert "ended it on 2025-09-30 (MicrosoftDocs/azure-docs" in page
+    machine = owner.page(reverse("prices:machine", args=["Standard_NC6s_v3"]))
+    assert "2025-09-30, announced in MicrosoftDocs" in machine
 
 
 @pytest.mark.parametrize("query", ["?page=x&on=32.13.&q=%00", "?region=nowhere", "?page=9999"])
@@ -103,7 +112,7 @@ def test_the_list_as_csv_is_what_the_page_shows_at_your_rate(owner):
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines[0].startswith("provider,service,region,zone,instance_type")
     assert lines[1:] == [
-        'aws,ec2,us-east-1,,p9.large,on_demand,linux,3,2026-01-01,,"AWS Price List, less 25 %",0'
+        'aws,ec2,us-east-1,,p9.large,on_demand,linux,3,2026-01-01,,"AWS Price List, less 25 %",0,,'
     ]
 
 
@@ -114,7 +123,7 @@ def test_a_machine_has_a_page_with_its_figures_their_source_and_every_price(owne
     )  # fmt: skip
     page = owner.page(reverse("prices:machine", args=["ml.p4d.24xlarge"]))
     for word in ("8 × NVIDIA A100", "400 Gbit/s", "EFA", "1,555 GB/s", "1g.5gb", "37.688",
-                 "vendor datasheets", "available, confirmed"):  # fmt: skip
+                 "vendor datasheets", "listed, confirmed"):  # fmt: skip
         assert word in page, word
     for name in ("nothing.known", "\0"):
         assert owner.client.get(reverse("prices:machine", args=[name])).status_code == 404
@@ -130,7 +139,7 @@ def test_a_machine_that_is_newer_than_this_version_is_shown_as_aws_described_it(
     )  # fmt: skip
     page = owner.page(reverse("prices:machine", args=["p9.new"]))
     assert "333 vCPU" in page
-    assert "unavailable since" in page
+    assert "not listed since" in page
 
 
 def test_an_own_price_of_another_workspace_is_not_on_the_machines_page(owner, stranger):

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.web import factories
 from tests.web.judged import CALM, finished
-from webapp.accounts.models import AuditEntry
+from webapp.accounts.models import AuditEntry, Workspace
 from webapp.analysis import verdicts
 from webapp.analysis.models import Regression
 from webapp.runs.models import Job, Run
@@ -30,7 +30,7 @@ def verdict(run: Run) -> dict[str, Any]:
 
 
 HOURLY_RUN_USD = factories.USD_PER_HOUR / 6
-"""What the usual 600 s cost."""
+"""The cost of the usual 600 s."""
 
 
 @pytest.fixture
@@ -133,6 +133,18 @@ def test_a_slow_machine_is_a_finding_of_its_own(job):
     assert {verdict(run)["status"] for run in job.present_runs} <= {"ok", "cleared", "suspected"}
     assert not Regression.objects.exists()
     assert "Runs on old-box take 9 % longer" in " ".join(verdict(run)["machines"])
+
+
+def test_weekends_that_take_longer_are_a_finding_in_the_workspaces_time_zone(job):
+    """The evenings of Fridays and Saturdays in UTC are Saturdays and Sundays in Auckland."""
+    Workspace.objects.filter(pk=job.workspace_id).update(time_zone="Pacific/Auckland")
+    first = timezone.now().replace(hour=20, minute=0) - timedelta(days=40)
+    for n in range(28):
+        at = first + timedelta(days=n)
+        run = finished(
+            Job.objects.get(pk=job.pk), 1.08 if at.weekday() in (4, 5) else 1.0, started_at=at
+        )
+    assert "Runs on Saturdays and Sundays take 8 % longer" in " ".join(verdict(run)["machines"])
 
 
 def test_a_few_noisy_jobs_of_the_workspace_tell_what_to_expect_of_a_new_one(job):

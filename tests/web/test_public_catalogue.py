@@ -36,7 +36,7 @@ NAMES = ("aws", "azure", "gcp", "lambda", "nebius", "oci", "runpod")
 
 @pytest.fixture
 def folder(tmp_path):
-    """A local copy of yesterday."""
+    """Return a local copy of yesterday."""
     copy = tmp_path / "catalogue"
     shutil.copytree(FOLDER, copy)
     dated(copy, timezone.now() - timedelta(days=1))
@@ -61,7 +61,7 @@ def listed(name: str, **which: object) -> Price:
 
 @dataclass
 class Elsewhere(Training):
-    """On a machine that is declared, or was told by a metadata service."""
+    """A training on a machine that is declared, or was told by a metadata service."""
 
     provider: str = ""
     region: str = ""
@@ -168,7 +168,7 @@ def test_a_spot_machine_has_the_spot_price(owner, folder):
 
 
 def test_an_n1_machine_costs_its_host_and_the_gpus_that_were_seen(owner, folder):
-    """Its metadata service names the host only. The T4's price is made up."""
+    """The metadata service names the host only. The T4's price is made up."""
     with (folder / "gcp" / "vms.csv").open("a") as file:
         gpu = "{'Gpus': [{'MemoryInfo': {'SizeInMiB': 16384}}]}"
         file.write(f",,,T4,1,{gpu},us-central2,us-central2-b,0.35,0.11\n")

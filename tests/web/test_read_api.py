@@ -71,7 +71,9 @@ def test_findings_are_the_fired_rules_only(owner, run):
 
 def test_a_finding_names_the_one_that_explains_it_and_counts_no_waste_again(owner, run):
     small = {"waste_usd_low": Decimal("0.001"), "waste_usd_high": Decimal("0.003")}
-    factories.judgement(run, "batch_size", explained_by="input_bound", counted_share=0.0)
+    nothing = {"waste_seconds_high": 0.0, "waste_usd_low": 0, "waste_usd_high": 0}
+    taken = {"explained_by": "input_bound", "taken": [["input_bound", 340.0, "0.0088"]]}
+    factories.judgement(run, "batch_size", **nothing, **taken)
     factories.judgement(run, "epoch_gaps", waste_seconds_high=100.0, **small)
     factories.judgement(run, "input_bound")
 
@@ -82,7 +84,8 @@ def test_a_finding_names_the_one_that_explains_it_and_counts_no_waste_again(owne
         ("batch_size", "input_bound"),
         ("epoch_gaps", ""),
     ]
-    assert [Decimal(each["counted_usd_high"]) for each in findings] == [
+    assert findings[1]["taken"] == [{"rule": "input_bound", "seconds": 340.0, "usd": "0.0088"}]
+    assert [Decimal(each["waste_usd_high"]) for each in findings] == [
         Decimal("0.0088"), 0, Decimal("0.003")
     ]  # fmt: skip
 

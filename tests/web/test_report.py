@@ -38,7 +38,7 @@ CHECKLIST = {
     ),
     "usage": (
         *("Max p99 p95 p90 p50 Min", "CPU memory", "GPU memory", "I/O wait", "Network"),
-        *("algo-1: p95 of CPU 30 %", "87.6 KiB received", "underused"),
+        *("algo-1: p95 of CPU 30 %", "87.6 KiB received", "hardly ever busy"),
         *("GPU busy", "GPU memory controller", "every core", "Waiting for I/O, network and disk"),
         *("By GPU", "0 Busy 60 60 60", "0 Memory controller 30 30 30", "Histogram"),
         *("By CPU core", "all Busy 30 30 30", "all Waiting for I/O 2 2 2", "0 Busy 40 40 40"),
@@ -69,7 +69,7 @@ CHECKLIST = {
         *("Batch size", "CPU and I/O bottlenecks", "GPUs at 10 % or above"),
         *("GPUs below 10 %, cores above 90 %", "GPUs below 10 %, I/O wait above 50 %"),
     ),
-    "recommendations": ("Shorten the start-up", "Saving per run", "$0.0372 to $0.0669", "Risk"),
+    "recommendations": ("Shorten the start-up", "Saving per run", "$0.0053 to $0.0096", "Risk"),
     "lacking": (
         *("Rules with insufficient data", "Not measured on every node: GPU memory"),
         "Not recorded: how long each batch took to load, beyond the wait for it",
@@ -121,7 +121,7 @@ PHASES = {
 
 @pytest.fixture
 def imported(owner, tmp_path) -> Run:
-    """A SageMaker job of 300 s with operators in its timelines."""
+    """Return a SageMaker job of 300 s with operators in its timelines."""
     folder = sagemaker(tmp_path)
     (path,) = folder.rglob("*_pythontimeline.json")
     events = step_events(180)
@@ -152,7 +152,7 @@ def imported(owner, tmp_path) -> Run:
 
 
 def _add_reports(folder: Path) -> None:
-    """SageMaker's own report of a rule, and a file of metrics that is broken."""
+    """Add SageMaker's own report of a rule, and a file of metrics that is broken."""
     reports = folder / "rule-output" / "ProfilerReport" / "profiler-output" / "profiler-reports"
     reports.mkdir(parents=True)
     found = {"step_details": {"algo-1-7": {"number_of_outliers": 2, "step_numbers": ["12", "40"]}}}

@@ -25,7 +25,8 @@ from webapp.dashboard.report.during import Placed
 from webapp.imports.models import Import
 from webapp.runs.models import Run
 
-LONG_STEPS = range(20, 170, 20)
+LONG_STEPS = (20, 33, 58, 77, 94, 121, 139, 168)
+"""The places of long steps, at no distance that most of them have in common."""
 BUSY = range(60, 101)
 """Seconds in which all cores are busy and the GPU is idle."""
 ARN = "arn:aws:sagemaker:us-west-2:111122223333:processing-job/vision-profilerreport-5099b068"
@@ -41,7 +42,7 @@ PHASES = {
 
 
 def operations(seconds: int) -> list[tuple[int, int, int]]:
-    """Phase, start and length in microseconds since START: more copying in long steps."""
+    """Return phase, start and length in microseconds since START: more copying in long steps."""
     found = []
     for at in range(10, seconds):
         begin = at * 10**6
@@ -108,7 +109,7 @@ def part(text: str, title: str) -> str:
 
 
 def inside(run: Run, rule: str) -> Counter[str]:
-    """Seconds of each operator in the windows of a rule, from the raw events."""
+    """Return the seconds of each operator in the windows of a rule, from the raw events."""
     windows = run.judgements.get(rule=rule).numbers["windows"]
     since = START - run.started_at.timestamp()
     node = next(n.key for n in run.attempts.get().nodes.all() if n.hostname == "algo-1")

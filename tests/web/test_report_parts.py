@@ -52,7 +52,9 @@ def run(owner) -> Run:
 
 @pytest.fixture
 def long_run(owner, tmp_path, settings) -> tuple[Run, np.ndarray]:
-    """Five hours of which charts read chunks of many hours, with a step every ten seconds."""
+    """Return a run of five hours of which charts read chunks of many hours, with a step every ten
+    seconds.
+    """
     settings.OBJECTS_URL = str(tmp_path / "objects")
     folder = sagemaker(tmp_path)
     (path,) = folder.rglob("*_pythontimeline.json")

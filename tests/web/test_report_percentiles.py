@@ -67,14 +67,14 @@ class Tables(HTMLParser):
             self._heading += data
 
     def of(self, heading: str, *start: str) -> list[str]:
-        """The other cells of the row that starts so."""
+        """Return the other cells of the row that starts so."""
         rows = [row for row in self.rows[heading] if tuple(row[: len(start)]) == start]
         assert len(rows) == 1, (heading, start, self.rows[heading])
         return rows[0][len(start) :]
 
 
 def seconds(text: str) -> float:
-    """Of `1 h 6 m` or `447 ms`."""
+    """Return the seconds of `1 h 6 m` or `447 ms`."""
     pairs = re.findall(r"([\d.,]+) (h|ms|m|s)\b", text)
     return sum(float(number.replace(",", "")) * SCALES[unit] for number, unit in pairs)
 

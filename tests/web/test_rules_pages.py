@@ -42,7 +42,7 @@ def _effects(page: str) -> str:
 
 
 def _numbers(wait_share_pct: float) -> dict[str, Any]:
-    """What `input_bound` stores of a run of 600 s."""
+    """Return what `input_bound` stores of a run of 600 s."""
     values = {
         "wait_share_pct": wait_share_pct,
         "wait_seconds": 6 * wait_share_pct,
@@ -57,6 +57,7 @@ def _numbers(wait_share_pct: float) -> dict[str, Any]:
 def _judged(job: Job, wait_share_pct: float, **run: Any) -> Judgement:
     rule = all_rules()["input_bound"]
     made = factories.costed(_run(job, **run))
+    factories.ledger(made, data_stall=made.duration.total_seconds() / 2)
     judged = judge_again(rule, Numbers.from_document(_numbers(wait_share_pct)))
     return factories.judgement(
         made,
@@ -176,7 +177,7 @@ def test_saving_writes_it_down_and_judges_old_runs_again_from_their_numbers(
     rejudging.judge_again(owner.workspace.pk)
     row.refresh_from_db()
     assert (row.state, row.values["fire_share_pct"]) == ("passed", 30)
-    assert row.waste_usd_high == 0
+    assert row.waste_usd_high is None
     at = row.judged_at
     Rejudging.objects.update(done=0)
     rejudging.judge_again(owner.workspace.pk)

@@ -1,4 +1,4 @@
-"""What the charts of a run's page draw: which lines, heat maps, step times, and events."""
+"""The charts of a run's page: which lines, heat maps, step times, and events they draw."""
 
 from __future__ import annotations
 
@@ -229,6 +229,9 @@ class _Troubled(training.Training):
         events = list(made.events)
         if seq in (4, 5):
             events.insert(0, Event(2_000, "gpu_xid", {"gpu": 1, "xid": 79}))
+        if seq == 5:
+            full = {"rank": 1, "gpu": 0, "requested_bytes": 4 << 30, "free_bytes": 1 << 29}
+            events.insert(0, Event(5_000, "gpu_out_of_memory", full))
         return replace(made, blocks=[replace(block, columns=columns)], events=events)
 
 
@@ -242,8 +245,12 @@ def test_throttling_gpu_errors_and_kills_are_events_in_the_order_of_their_first_
         ("GPU 1 throttled by heat", True),
         ("XID 79 on GPU 1", True),
         ("The kernel killed a process for memory", True),
+        (
+            "GPU 0's memory ran out: rank 1 asked for 4.00 GiB, 0.50 GiB were free",
+            True,
+        ),
     ]
-    assert [event["seconds"] for event in found] == pytest.approx([30, 42, 50], abs=1.5)
+    assert [event["seconds"] for event in found] == pytest.approx([30, 42, 50, 55], abs=1.5)
 
 
 def test_a_run_without_troubles_has_no_such_events(owner):

@@ -21,7 +21,7 @@ BUTTON = "Profile 5 steps"
 
 @pytest.fixture
 def agent(owner) -> FakeAgent:
-    """Of a running run that may be stopped."""
+    """Return the agent of a running run that may be stopped."""
     made = FakeAgent(Client(), Token.make(owner.workspace, "agent", ["ingest"])[1])
     made.declare(allow_stop=True)
     made.put(made.segment(0))

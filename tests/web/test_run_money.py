@@ -64,14 +64,12 @@ def test_a_running_run_says_what_it_will_have_cost_and_an_ended_one_does_not(own
         planned=100.0,
         seconds_left=5400.0,
         usd=Decimal("0.15"),
-        low_usd=Decimal("0.142"),
-        high_usd=Decimal("0.16"),
     )
     run = _run(job, Run.RUNNING, projected=projected)
     shown = _section(_page(owner, run), "money")
-    assert "$0.1500 projected in total ($0.1420 to $0.1600)" in shown
+    assert "$0.1500 projected in total" in shown
     assert "9.5 of 100 epochs done, 1 h 30 m left" in shown
-    assert Decimal(_money(owner, run)["projected"]["high_usd"]) == Decimal("0.16")
+    assert Decimal(_money(owner, run)["projected"]["usd"]) == Decimal("0.15")
     ended = _run(job, projected=projected)
     assert "projected in total" not in _page(owner, ended)
     assert _money(owner, ended)["projected"] is None
@@ -113,7 +111,9 @@ def test_it_says_that_only_a_share_of_a_machine_was_paid(owner, job):
 
 
 def _history(job: Job, *times: float) -> list[Run]:
-    """Finished runs of the same work, each judged as its analysis does; `times` the usual time."""
+    """Return finished runs of the same work, each judged as its analysis does; `times` the usual
+    time.
+    """
     for time in times:
         run = factories.run(
             job,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from django.urls import reverse
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from advisor.run_summary import RunSummary
 from tests.web import factories, training
-from webapp.analysis import folding, queue
+from webapp.analysis import dividing, queue
 from webapp.runs.models import Node, Run, Session
 
 
@@ -49,7 +50,7 @@ def test_four_decimals_are_shown_below_a_dollar_and_two_above(owner, cost, shown
 def test_no_price_comes_with_its_reason_and_is_never_zero(owner):
     run = factories.run(factories.job(owner.workspace), cost=None)
     missing = [f"{factories.node(run).key}: instance type not declared"]
-    run.summary = factories.summary(missing=missing, usd_per_hour=None)
+    run.summary = factories.summary(missing=missing, usd_per_hour=None, instance_types=[])
     run.save()
 
     text = _text(owner.page(_address(run)))
@@ -106,10 +107,16 @@ def test_the_worst_finding_stands_first(owner, run):
 
 
 def test_a_finding_is_folded_under_the_one_that_explains_it(owner, run):
-    for rule in ("input_bound", "batch_size", "low_gpu_utilization"):
-        factories.judgement(run, rule, summary=f"Measured by {rule}.")
-    factories.judgement(run, "idle_tail", waste_seconds_low=300.0, waste_seconds_high=560.0)
-    folding.fold(run)
+    claims = {
+        "input_bound": [["data_stall"], 300.0, 0.6, 0.9],
+        "batch_size": [["gpu_idle", "data_stall"], 310.0, 0.2, 1.0],
+        "low_gpu_utilization": [["gpu_idle", "data_stall"], 320.0, 0.3, 0.7],
+        "idle_tail": [["idle_tail"], 560.0, 0.9, 1.0],
+    }
+    factories.ledger(run, data_stall=300.0, gpu_idle=20.0, idle_tail=200.0)
+    for rule, claim in claims.items():
+        factories.judgement(run, rule, summary=f"Measured by {rule}.", claims=[claim])
+    dividing.divide_again(run)
 
     page = owner.page(_address(run))
     folded = page.partition("explains 2 other findings")[2].partition("</details>")[0]
@@ -117,7 +124,11 @@ def test_a_finding_is_folded_under_the_one_that_explains_it(owner, run):
     assert "Measured by batch_size." in folded
     assert "Measured by low_gpu_utilization." in folded
     assert "4 of 4 fired" in _text(page)
-    assert page.count("without what other findings count") == 2, "340 and 560 s of 600 s"
+    assert "is explained by other findings: Training waits for data" in _text(folded)
+    assert run.judgements.get(rule="idle_tail").waste_seconds_high == 200
+    assert run.judgements.get(rule="low_gpu_utilization").waste_seconds_high == pytest.approx(
+        0.7 * 20 * 20 / 40, abs=7
+    )
 
 
 def test_every_rule_is_listed_whatever_it_found(owner, run):
@@ -144,6 +155,16 @@ def test_no_finding_is_good_news_only_once_rules_were_judged(owner, run):
     factories.judgement(run, "passed_rule", "passed")
 
     assert "No rule fired" in owner.page(_address(run))
+
+
+def test_a_run_too_short_for_rules_says_what_its_time_went_to(owner, run):
+    Run.objects.filter(pk=run.pk).update(ended_at=run.started_at + timedelta(seconds=100))
+    factories.ledger(Run.objects.get(pk=run.pk), checkpoint=33.0)
+    factories.judgement(run, "short_rule", "insufficient_data", summary="Too short.")
+
+    page = owner.page(_address(run))
+
+    assert "No rule fired on this run. The run spent 33 % in checkpoints; it is too" in page
 
 
 def test_a_recommendation_shows_saving_interval_risk_and_effort(owner, run):

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.django_db
 
 
 def full(name: str) -> Workspace:
-    """A workspace with a present, a deleted and a merged job, and a present and a deleted run."""
+    """Return a workspace with a present, a deleted and a merged job, and a present and a deleted
+    run.
+    """
     of = factories.workspace(name)
     job = factories.job(of, "train", key="train.py")
     now = timezone.now()

@@ -16,7 +16,7 @@ DOORS = sorted(
 
 
 def managers_used(code: str) -> list[int]:
-    """Lines that reach for a model's manager."""
+    """Return the lines that reach for a model's manager."""
     attributes = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Attribute))
     return [node.lineno for node in attributes if node.attr in ("objects", "_default_manager")]
 

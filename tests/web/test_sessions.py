@@ -1,4 +1,4 @@
-"""Where a person is signed in: listed, ended one by one, ended everywhere."""
+"""The places where a person is signed in: listed, ended one by one, ended everywhere."""
 
 from __future__ import annotations
 

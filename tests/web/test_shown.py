@@ -1,4 +1,4 @@
-"""How figures are written."""
+"""The writing of figures."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ import pytest
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
+from trimtab.cli import reports
 
 from advisor.comparison.rows import MEASURED
+from advisor.money import MINUS, display_signed_usd, display_usd, display_usd_per_unit
 from webapp.dashboard.selectors.sparkline import HEIGHT, WIDTH, sparkline
 from webapp.templatetags import shown
+
+
+@given(usd=st.decimals(-(10**6), 10**6, places=9))
+def test_pages_and_commands_show_the_same_digits(usd: Decimal) -> None:
+    assert reports.usd(f"{usd:f}") == display_usd(usd).replace(MINUS, "-")
+    assert reports.usd(f"{usd:f}", signed=True) == display_signed_usd(usd).replace(MINUS, "-")
+    assert reports.usd_per_unit(f"{usd:f}") == display_usd_per_unit(usd).replace(MINUS, "-")
 
 
 @pytest.mark.parametrize(

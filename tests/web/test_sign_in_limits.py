@@ -1,4 +1,4 @@
-"""How often one may sign in or ask for a new password, by address and by account."""
+"""The limits of signing in and of asking for a new password, by address and by account."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _forget(monkeypatch):
 
 @pytest.fixture
 def network() -> str:
-    """One that no other test counts for."""
+    """Return a network that no other test counts for."""
     return f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}:"
 
 

@@ -24,8 +24,9 @@ def _address(n: int) -> str:
 
 
 def _measured(path: str, form: Callable[[str], dict[str, str]], prefix: str) -> float:
-    """The p-value that known and unknown people are answered in the same time; each tried once, in
-    random order."""
+    """Return the p-value that known and unknown people are answered in the same time; each tried
+    once, in random order.
+    """
     from scipy.stats import mannwhitneyu  # a second of CPU for each process that collects the tests
 
     tries = [(is_known, n) for is_known in (True, False) for n in range(TRIES)]

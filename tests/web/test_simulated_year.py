@@ -31,7 +31,7 @@ LOADER_SHARES = [Decimal("0.17"), Decimal("0.2"), Decimal("0.23")]
 
 @dataclass
 class Truth:
-    """What a job's changes truly save, without noise."""
+    """The true savings of a job's changes, without noise."""
 
     saved_usd: float = 0.0
     losing: set[int] = field(default_factory=set)
@@ -49,7 +49,7 @@ class SimulatedJob:
     speed_ratio: float = 1.0
     """The time on the new machine over that on the old one."""
     loader_share: float = 0.2
-    """Of the time on either machine, that a faster loader saves."""
+    """The share of the time on either machine that a faster loader saves."""
 
     def seconds(self, samples: float, machine: str, *, slow: bool) -> float:
         ratio = self.speed_ratio if machine == NEW else 1.0
@@ -61,7 +61,7 @@ class SimulatedJob:
         return whole * float(USD_PER_HOUR[machine]) / 3600
 
     def one_run(self, week: int) -> tuple[Run, float]:
-        """The run, and its samples."""
+        """Return the run, and its samples."""
         samples = round(USUAL_SAMPLES * self.dice.uniform(0.5, 2.0))
         exact = self.seconds(samples, self.machine, slow=self.loads_slowly)
         loop = exact * math.exp(self.dice.gauss(0, NOISE))
@@ -107,7 +107,7 @@ def advise_loader(run: Run) -> Recommendation:
 
 
 def _advise(run: Run, shares: list[Decimal], key: str, **more: Any) -> Recommendation:
-    """`shares` of the cost: low, middle, high."""
+    """Advise a saving. `shares` of the cost: low, middle, high."""
     names = ("saving_low_usd", "saving_usd", "saving_high_usd")
     cost = run.cost_usd or Decimal(0)
     saving = {name: cost * share for name, share in zip(names, shares, strict=True)}
@@ -115,9 +115,10 @@ def _advise(run: Run, shares: list[Decimal], key: str, **more: Any) -> Recommend
 
 
 def simulated(workspace: Workspace, seed: int, number: int) -> Truth:
-    """A year of one job. It follows the loader's advice after a third of its runs and the machine's
-    after two thirds; every third job follows both at once. On some machines it is slower than
-    promised, so that it costs more."""
+    """Simulate a year of one job. It follows the loader's advice after a third of its runs and the
+    machine's after two thirds; every third job follows both at once. On some machines it is slower
+    than promised, so that it costs more.
+    """
     dice = random.Random(seed * 100 + number)
     mine = SimulatedJob(factories.job(workspace, f"job-{number}"), dice)
     mine.speed_ratio = dice.choice([0.9, 1.1, 1.3, 2.1])

@@ -41,8 +41,9 @@ def held(
     owns_machine: bool = False,
     **more: Any,
 ) -> Run:
-    """A run that held one machine from `start` on, with its cost by day as its analysis counts
-    it."""
+    """Make a run that held one machine from `start` on, with its cost by day as its analysis counts
+    it.
+    """
     run = factories.run(job, cost=None, seconds=seconds, started_at=start, **more)
     node = factories.node(run, instance_type=key, owns_machine=owns_machine)
     length = round(seconds * 1000)
@@ -84,7 +85,7 @@ def utc(*parts: int) -> datetime:
 
 
 def table(person, **query: str) -> dict[str, list[str]]:  # type: ignore[no-untyped-def]
-    """First column -> the others, of the CSV."""
+    """Return first column -> the others, of the CSV."""
     answer = person.client.get(reverse("spend:spend_csv"), query)
     assert answer.status_code == 200
     lines = list(csv.reader(StringIO(answer.content.decode())))
@@ -211,7 +212,7 @@ def test_the_months_of_a_run_sum_to_its_cost_wherever_they_are_cut(owner, job):
 
 @pytest.mark.parametrize("seconds", [0, 25, 86_400])
 def test_costs_of_an_earlier_version_are_split_by_time_and_sum_to_the_cost(owner, job, seconds):
-    """They don't say what each second cost. A minimum may be all there is on a day."""
+    """Such costs don't say what each second cost. A minimum may be all there is on a day."""
     run = held(job, utc(2026, 10, 31, 23, 59, 30), seconds, owns_machine=True)
     CostPart.objects.update(charges=None)
     day = CostPart.objects.latest("day").day

@@ -34,7 +34,7 @@ PLAIN = str.maketrans({"−": "-", "\\": ""})
 
 @pytest.fixture
 def service(live_server, owner, monkeypatch) -> SimpleNamespace:
-    """A service over HTTP, and a token for it in the environment."""
+    """Return a service over HTTP, and a token for it in the environment."""
     token = Token.make(owner.workspace, "script", [Token.READ])[1]
     monkeypatch.setenv("TRIMTAB_URL", live_server.url)
     monkeypatch.setenv("TRIMTAB_TOKEN", token)
@@ -43,7 +43,7 @@ def service(live_server, owner, monkeypatch) -> SimpleNamespace:
 
 @pytest.fixture
 def published(service) -> SimpleNamespace:
-    """The published case: uploaded, analysed, priced from the bundled table."""
+    """Return the published case: uploaded, analysed, priced from the bundled table."""
     sync_bundled()
     for simulated in published_runs("Sample data"):
         _upload(service.owner.workspace, simulated)
@@ -69,14 +69,14 @@ def ask(service: SimpleNamespace, path: str) -> dict[str, Any]:
 
 
 def say(capsys, *words: str) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]
-    """Exit code, output and errors of a command."""
+    """Return exit code, output and errors of a command."""
     code = main(words)
     printed = capsys.readouterr()
     return code, printed.out, printed.err
 
 
 def terms(text: str) -> dict[str, str]:
-    """Signed terms of `$6 - $3 instance type - … = $1` to a tenth of a cent."""
+    """Return the signed terms of `$6 - $3 instance type - … = $1` to a tenth of a cent."""
     matches = re.findall(r"([-+]) \$([0-9.]+) (instance type|node count|duration)", text)
     return {name: f"{Decimal(sign + usd):.3f}" for sign, usd, name in matches}
 
@@ -111,9 +111,9 @@ def test_page_api_markdown_and_command_say_the_published_case_alike(published, c
 
     code, text, _ = say(capsys, "cost", f"{JOB}#1")
     assert code == 0
-    assert f"{JOB} #1, finished: $6.15672" in text
+    assert f"{JOB} #1, finished: $6.16" in text
     assert text.count("ml.p3.8xlarge") == 3
-    assert text.count("$2.05224") == 3
+    assert text.count("$2.05") == 3
 
 
 @pytest.fixture
@@ -170,8 +170,8 @@ def test_the_cost_of_a_run_says_what_is_known_and_json_is_the_answer(service, jo
     assert code == 0
     assert json.loads(printed) == ask(service, f"cost?run={quote(job.name)}%23{run.number}")
     _, printed, _ = say(capsys, "cost", str(run.pk), "--markdown")
-    assert printed.startswith(f"**{job.name} #{run.number}, finished: $0.01417**")
-    assert "| train | $0.01 |" in printed
+    assert printed.startswith(f"**{job.name} #{run.number}, finished: $0.0142**")
+    assert "| train | $0.0100 |" in printed
     assert "Half was paid." in printed
 
 

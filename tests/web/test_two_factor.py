@@ -275,7 +275,7 @@ def test_who_switches_it_off_is_led_to_the_set_up_again(requiring, owner):
 
 
 def test_a_session_from_before_the_set_up_is_asked_for_a_code(requiring, owner):
-    """As one that single sign-on began would be, once the provider is gone."""
+    """Single sign-on may have begun such a session, and the provider is gone."""
     other = Client()
     other.force_login(owner.user)
     assert other.get("/").url.startswith(CODE)

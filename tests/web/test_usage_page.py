@@ -20,7 +20,7 @@ PAGE = "/settings/usage/"
 
 @pytest.fixture(autouse=True)
 def _forget(settings, monkeypatch):
-    """Nothing was counted before."""
+    """Forget all that was counted before."""
     caches = {"default": {**settings.CACHES["default"], "KEY_PREFIX": secrets.token_hex(8)}}
     monkeypatch.setattr(settings, "CACHES", caches)
     monkeypatch.setattr("webapp.quotas.admission._seen", {})
@@ -33,7 +33,7 @@ def agent(owner) -> FakeAgent:
 
 
 def _rows(page: str) -> dict[str, list[str]]:
-    """First cell -> texts of the others, of all tables."""
+    """Return first cell -> texts of the others, of all tables."""
     found = {}
     for row in re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL):
         cells = [" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in _cells(row)]

@@ -77,7 +77,7 @@ def test_page_and_api_give_one_answer(owner, run, page, api):
 
 def test_a_limit_that_nothing_keeps_is_said(owner, run):
     page = ask(owner, run, objective="deadline", deadline_hours="0.001")
-    assert "No machine does this work within these limits" in page
+    assert "No machine whose price and fit are known does this work within these limits" in page
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,12 @@ STEPS_A_SECOND = 5
 
 
 def uploaded_run(of: Workspace, job: str = "vision/train.py", **shape: Any) -> Run:
-    """A training, uploaded whole; `shape` as the fields of `Training`."""
+    """Upload a training whole; `shape` as the fields of `Training`."""
     return upload(of, Training(job, **shape))
 
 
 def uploaded_at_once(of: Workspace, *jobs: str) -> list[Run]:
-    """A training of each job, all held to the nanosecond by the one machine."""
+    """Upload a training of each job, all held to the nanosecond by the one machine."""
     trainings = [Training(job) for job in jobs]
     for training in trainings:
         began_ns = trainings[0].clock.started_at_ns
@@ -46,7 +46,7 @@ def uploaded_at_once(of: Workspace, *jobs: str) -> list[Run]:
 
 
 def upload(of: Workspace, training: Training, upto: int | None = None) -> Run:
-    """The first `upto` of its segments, once more where they are known already."""
+    """Upload the first `upto` of its segments, once more where they are known already."""
     accept.declaration(of, training.declaration())
     for segment in training.segments()[:upto]:
         accept.segment(of, Upload(segment, encode_segment(segment), time.time_ns()))
@@ -63,10 +63,10 @@ class Training:
     gap: tuple[int, ...] = ()
     gpus: int = 0
     vcpus: int = 2
-    """Without GPUs. About one of them is busy, however many there are."""
+    """The cores of a machine without GPUs. About one of them is busy, however many there are."""
     machine: str = "machine-1"
     has_memory_bytes: bool = True
-    """Else a percentage only."""
+    """True if the memory is known in bytes, else as a percentage only."""
     run_id: UUID = field(default_factory=uuid4)
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ class Training:
 
 
 def _cores_pct(tick: int) -> float:
-    """Of two cores."""
+    """Return the percentage of two cores."""
     return 48 + 9 * math.sin(tick / 17) + 4 * math.sin(tick * 1.7)
 
 

@@ -144,6 +144,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "spend:failures": {"get": VIEWERS},
     "spend:failures_csv": {"get": VIEWERS},
     "spend:savings": {"get": VIEWERS},
+    "spend:close_recount": {"post": MEMBERS},
     "spend:savings_csv": {"get": VIEWERS},
     "spend:budgets": {"get": VIEWERS},
     "spend:new_budget": {"get": MEMBERS, "post": MEMBERS},
@@ -240,10 +241,11 @@ DATA = {
     "accounts:switch_workspace": {"workspace": "{workspace_uuid}"},
     "runs:restore_job": {"deleted_at": "2026-01-01T00:00:00+00:00"},
 }
-"""What is posted; nothing where a page isn't named."""
+"""The data that is posted; nothing where a page isn't named."""
 LISTS = {
     "imports:sources",
     "advice:decide_many",
+    "spend:close_recount",
     "advice:inbox",
     "advice:inbox_csv",
     "dashboard:home",
@@ -288,7 +290,8 @@ LISTS = {
     "retention:retention",
     "retention:delete_workspace",
 }
-"""They name no row of the workspace in their address: a member of another one sees their own."""
+"""The pages that name no row of the workspace in their address: a member of another one sees their
+own."""
 
 
 @dataclass(frozen=True)
@@ -297,25 +300,30 @@ class World:
 
     workspace: Workspace
     arguments: dict[str, Any]
-    """What the converters of the routes are filled with: rows of that workspace."""
+    """The arguments that the converters of the routes are filled with: rows of that workspace."""
     people: dict[str, Client] = field(default_factory=dict)
     named: tuple[dict[str, str], ...] = ()
-    """Its runs in the other ways that they may be asked for: argument -> `JOB#NUMBER`."""
+    """The workspace's runs in the other ways that they may be asked for: argument ->
+    `JOB#NUMBER`."""
 
     def address(self, name: str, route: str, named: Mapping[str, str] | None = None) -> str:
-        """The route's address with this world's rows in it, `named` in place of their ids."""
+        """Return the route's address with this world's rows in it, `named` in place of their
+        ids.
+        """
         texts = {key: quote(str(row), safe="") for key, row in self.arguments.items()}
         texts |= {key: quote(text, safe="") for key, text in (named or {}).items()}
         path = "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda m: texts[m[1]], route)
         return path + QUERIES.get(name, "").format(**texts)
 
     def addresses_by_name(self, name: str, route: str) -> list[str]:
-        """The route's addresses with each run as `JOB#NUMBER`; none where it asks for no run."""
+        """Return the route's addresses with each run as `JOB#NUMBER`; none where it asks for no
+        run.
+        """
         addresses = [self.address(name, route, named) for named in self.named]
         return [each for each in addresses if each != self.address(name, route)]
 
     def data(self, name: str, method: str) -> dict[str, str] | None:
-        """The form that is posted to a page."""
+        """Return the form that is posted to a page."""
         form = DATA.get(name, {}) if method == "post" else {}
         return {field: value.format(**self.arguments) for field, value in form.items()} or None
 
@@ -412,7 +420,7 @@ def _secret_run(workspace: Workspace) -> Run:
 
 
 def _mailed_to_somebody(workspace: Workspace) -> str:
-    """The token of the link in a mail from that workspace."""
+    """Return the token of the link in a mail from that workspace."""
     reader = factories.member(workspace, email="reader@example.org")
     return unsubscribe_token(Mail(user=reader, workspace=workspace, kind="recommendation"))
 
@@ -453,12 +461,12 @@ def _person(name: str, *memberships: tuple[Workspace, str]) -> Client:
 
 
 def pages() -> dict[str, str]:
-    """Name -> route of every page; operations of the API are not among them."""
+    """Return name -> route of every page; operations of the API are not among them."""
     return {name: route for name, route in _routes() if not _is_operation(name)}
 
 
 def operations() -> set[tuple[str, str]]:
-    """(method, path) of every operation of the API, found from its routes."""
+    """Return (method, path) of every operation of the API, found from its routes."""
     found = set()
     for name, route in _routes():
         if _is_operation(name):
@@ -505,7 +513,7 @@ def _found(patterns: list[Any], prefix: str, namespace: str) -> Iterator[tuple[s
 
 
 def page_problems(world: World, name: str, route: str) -> list[str]:
-    """What is wrong with who may use a page; empty: nothing."""
+    """Return what is wrong with who may use a page; empty if nothing is."""
     found = []
     for method in METHODS:
         wanted = AUDIENCES[name].get(method)
@@ -519,7 +527,7 @@ def page_problems(world: World, name: str, route: str) -> list[str]:
 
 
 def _named_page_problems(world: World, name: str, route: str) -> list[str]:
-    """What is wrong with who gets what when the runs are asked for as `JOB#NUMBER`."""
+    """Return what is wrong with who gets what when the runs are asked for as `JOB#NUMBER`."""
     found = []
     for address in world.addresses_by_name(name, route):
         for method in AUDIENCES[name]:
@@ -532,7 +540,7 @@ def _named_page_problems(world: World, name: str, route: str) -> list[str]:
 
 
 def _wrong_by_name(route: tuple[str, str], is_insider: bool, answer: HttpResponse) -> Iterator[str]:
-    """Of a route that was asked for a run as `JOB#NUMBER`."""
+    """Yield what is wrong with a route that was asked for a run as `JOB#NUMBER`."""
     is_found = answer.status_code < 400
     if is_found and not is_insider:
         yield f"found another workspace's run, {answer.status_code}"
@@ -543,7 +551,7 @@ def _wrong_by_name(route: tuple[str, str], is_insider: bool, answer: HttpRespons
 
 
 def _sign_in_again(client: Client, person: str) -> None:
-    """A walk that meets the door out goes on as before."""
+    """Sign in again, so that a walk that meets the door out goes on as before."""
     if person != "anonymous":
         client.force_login(User.objects.get(email=f"{person}@example.org"))
 
@@ -567,7 +575,7 @@ def _wrong(name: str, wanted: Audience | None, person: str, answer: HttpResponse
 
 
 def _let_in(name: str, wanted: Audience, person: str, status: int) -> Iterator[str]:
-    """Somebody for whom the page is not."""
+    """Yield what is wrong if somebody for whom the page is not gets in."""
     expected: tuple[int, ...] = TURNED_AWAY.get(person, (403, 404))
     if person == "outsider" and name in LISTS:
         expected = (200, 302)
@@ -581,7 +589,7 @@ def _sent(answer: HttpResponse) -> bytes:
 
 
 def operation_problems(world: World, method: str, path: str) -> list[str]:
-    """What is wrong with which tokens may call an operation; empty: nothing."""
+    """Return what is wrong with which tokens may call an operation; empty if nothing is."""
     route = path.lstrip("/").replace("{", "<").replace("}", ">")
     address = world.address(path, route)
     own = {
@@ -619,7 +627,7 @@ def operation_problems(world: World, method: str, path: str) -> list[str]:
 
 
 def _wrong_without_upload(answer: HttpResponse) -> Iterator[str]:
-    """Of a read with a token that may only upload, and uploaded to no run."""
+    """Yield what is wrong with a read by a token that may only upload, and uploaded to no run."""
     if answer.status_code < 400 or SECRET.encode() in _sent(answer):
         yield f"answers {answer.status_code} to an ingest token that uploaded to no run"
 
@@ -629,7 +637,9 @@ def _token(workspace: Workspace, scope: str) -> str:
 
 
 def removal_problems(world: World, person: str, tokens: list[str]) -> list[str]:
-    """What still answers a member who was removed: any page or operation; empty: nothing."""
+    """Return what still answers a member who was removed: any page or operation; empty if nothing
+    does.
+    """
     found = []
     for name, route in pages().items():
         for method in (each for each, wanted in AUDIENCES[name].items() if wanted >= VIEWERS):

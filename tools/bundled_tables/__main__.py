@@ -2,9 +2,10 @@
 
 `python -m tools.bundled_tables --facts DIR [--catalogue DIR] [--out DIR]`. DIR holds
 `aws_instances.csv`, `aws_price_history.csv`, `sagemaker_prices.csv`, `gpu_models.csv` and
-`gcp_azure.csv`; the catalogue's is a copy of the public one. The same input gives the same output,
-byte for byte. If sources disagree about a date, the price is left out and reported on
-stderr: a missing price is shown as "no price", but a doubtful one would give a wrong cost.
+`gcp_azure.csv`; the catalogue's is a copy of the public one. What these lack is in the tables
+beside this module (`additions`). The same input gives the same output, byte for byte. If sources
+disagree about a date, the price is left out and reported on stderr: a missing price is shown as
+"no price", but a doubtful one would give a wrong cost.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from . import clouds, endings
+from . import additions, clouds, endings, spot_advisor
 
 OUT = Path(__file__).resolve().parents[2] / "advisor" / "pricing" / "tables"
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1")
@@ -36,6 +37,7 @@ ANNOUNCED = {
 }
 """Days on which a list price changed, if the observations only give a range."""
 SOURCE_CHARS = 200
+PLACE = ("service", "region", "instance_type", "purchase_option")
 SPOT_SOURCES = ("skypilot-catalog", "LeanerCloud")
 
 PRICE_COLUMNS = (
@@ -47,7 +49,7 @@ HARDWARE_COLUMNS = (
     "instance_type", "vcpus", "physical_cores", "memory_gib", "arch", "cpu_vendor", "clock_ghz",
     "gpu_vendor", "gpu_model", "gpu_key", "gpu_count", "gpu_memory_gib_each", "gpu_partition",
     "network_gbps", "network_baseline_gbps", "efa", "local_nvme_gb", "ebs_baseline_mbps",
-    "ebs_max_mbps", "first_seen", "last_seen", "retired", "source",
+    "ebs_max_mbps", "first_seen", "last_seen", "unlisted", "source",
 )  # fmt: skip
 _SAME_NAME = ("vcpus", "physical_cores", "memory_gib", "arch", "cpu_vendor", "clock_ghz",
               "gpu_model", "gpu_key", "gpu_count", "gpu_memory_gib_each", "gpu_partition",
@@ -88,22 +90,29 @@ Subject = tuple[str, str, str, str]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--facts", type=Path, required=True)
+    parser.add_argument("--additions", type=Path, default=additions.HERE)
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--catalogue", type=Path, help="a local copy of the public catalogue")
     parser.add_argument("--catalogue-day", type=date.fromisoformat, default=date(2026, 1, 1))
     arguments = parser.parse_args()
     instances = [row for row in _read(arguments.facts / "aws_instances.csv") if _bundled(row)]
     types = {row["instance_type"] for row in instances}
-    seen = _observations(arguments.facts, instances, types)
+    more = arguments.additions
+    seen = _observations(arguments.facts, more, instances, types)
     prices = [row for subject in sorted(seen) for row in _price_rows(subject, seen[subject])]
+    prices += spot_advisor.advised_spot(prices, instances)
+    prices.sort(key=lambda row: [row[name] for name in PLACE])
     endings.end_with_ec2(prices)
+    additions.add_prices(more, "aws", prices)
     endings.say_what_confirms(prices)
     aws = arguments.out / "aws"
     _write(aws / "prices.csv", PRICE_COLUMNS, prices)
-    _write(aws / "hardware.csv", HARDWARE_COLUMNS, _hardware_rows(instances))
+    hardware = [*_hardware_rows(instances), *additions.machines(more, "aws")]
+    hardware.sort(key=lambda row: str(row["instance_type"]))
+    _write(aws / "hardware.csv", HARDWARE_COLUMNS, hardware)
     _write(arguments.out / "gpus.csv", tuple(GPU_COLUMNS), _gpu_rows(arguments.facts))
     catalogue, day = arguments.catalogue, arguments.catalogue_day
-    for name, (prices, machines) in clouds.tables(arguments.facts, catalogue, day).items():
+    for name, (prices, machines) in clouds.tables(arguments.facts, more, catalogue, day).items():
         _write(arguments.out / name / "prices.csv", PRICE_COLUMNS, prices)
         _write(arguments.out / name / "hardware.csv", HARDWARE_COLUMNS, machines)
     ratios = _ratio_rows(_read(arguments.facts / "sagemaker_prices.csv"), instances)
@@ -115,11 +124,12 @@ def _bundled(instance: dict[str, str]) -> bool:
 
 
 def _observations(
-    facts: Path, instances: list[dict[str, str]], types: set[str]
+    facts: Path, more: Path, instances: list[dict[str, str]], types: set[str]
 ) -> dict[Subject, list[Observation]]:
     seen: dict[Subject, list[Observation]] = defaultdict(list)
     for subject, observation in (
         *_on_demand(_read(facts / "aws_price_history.csv"), types),
+        *_by_region(more, types),
         *_spot(instances),
         *_sagemaker(_read(facts / "sagemaker_prices.csv"), types),
     ):
@@ -136,6 +146,13 @@ def _on_demand(
             price = Decimal(row["usd_per_hour"])
             dates = _day(row["first_seen"]), _day(row["last_seen"])
             yield ("ec2", region, name, kind), Observation(price, *dates, row["source"])
+
+
+def _by_region(more: Path, types: set[str]) -> Iterator[tuple[Subject, Observation]]:
+    for name, region, price in additions.on_demand_by_region(more):
+        if name in types:
+            seen = Observation(price, additions.SEEN, additions.SEEN, additions.SOURCE)
+            yield ("ec2", region, name, "on_demand"), seen
 
 
 def _spot(instances: list[dict[str, str]]) -> Iterator[tuple[Subject, Observation]]:
@@ -226,7 +243,7 @@ def _price_row(subject: Subject, period: Observation, end: date | None) -> dict[
 
 
 def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:
-    """A type that the newest scrape no longer lists is retired: it can't be started."""
+    """A type that the newest scrape lacks is unlisted, which alone doesn't say that it ended."""
     newest = max(row["last_seen_describe"] for row in instances)
     return [
         {
@@ -235,7 +252,7 @@ def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:
             "gpu_vendor": row["accel_vendor"],
             "first_seen": row["first_seen_describe"],
             "last_seen": row["last_seen_describe"],
-            "retired": int(row["last_seen_describe"] < newest),
+            "unlisted": int(row["last_seen_describe"] < newest),
             "source": row["hw_source"],
         }
         for row in sorted(instances, key=lambda row: row["instance_type"])
@@ -243,7 +260,7 @@ def _hardware_rows(instances: list[dict[str, str]]) -> list[dict[str, object]]:
 
 
 def _gpu_rows(facts: Path) -> list[dict[str, object]]:
-    """The facts', and those of public speed measurements that the facts lack."""
+    """Return the facts' GPUs, and those of public speed measurements that the facts lack."""
     of_facts: list[dict[str, object]] = [
         {column: row[name] for column, name in GPU_COLUMNS.items()}
         for row in _read(facts / "gpu_models.csv")
@@ -274,13 +291,13 @@ def _ratio_row(scope: str, name: str, seen: list[tuple[Decimal, str]]) -> dict[s
 
 
 def _spot_source(sources: str) -> str:
-    """The source with spot prices in USD, among all sources of an instance's prices."""
+    """Return the source with spot prices in USD, among all sources of an instance's prices."""
     named = sources.split(" + ")
     return next(part for word in SPOT_SOURCES for part in named if word in part)
 
 
 def _day(text: str) -> date:
-    """The first day of `2020`, `2020-12` or `2020-12-03`."""
+    """Return the first day of `2020`, `2020-12` or `2020-12-03`."""
     year, month, day = (*text.split("-"), "01", "01")[:3]
     return date(int(year), int(month), int(day))
 

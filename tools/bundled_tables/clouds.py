@@ -21,16 +21,19 @@ from advisor.pricing.public_catalogue import machines, reading
 from advisor.pricing.public_catalogue.lines import Line
 from advisor.pricing.public_catalogue.offers import SOURCE
 
+from . import additions
+
 CLOUDS = {"GCP": "gcp", "Azure": "azure"}
-"""In the facts -> our name. Their other clouds have no instance types, or are in the catalogue."""
+"""The clouds' names in the facts, with ours. Their other clouds have no instance types, or are in
+the catalogue."""
 FROM_CATALOGUE = ("lambda", "oci", "runpod", "nebius")
 FIRST, LAST = date(2023, 1, 1), date(2025, 3, 7)
-"""Of the facts' main list, whose rows have no date of their own."""
+"""The first and last day of the facts' main list, whose rows have no date of their own."""
 
 CONTRADICTED = {
     "Standard_ND96amsr_A100_v4": "contradicted by SkyPilot catalogue v6 of 2025: $32.77 in eastus",
 }
-"""Found by comparing each row with the catalogue's stored lines."""
+"""The rows that differ from the catalogue's stored lines."""
 
 _BOARDS = {"A100-80": "A100-80-PCIE", "V100-SXM2-16": ""}
 _ON_SXM = ("Standard_ND96amsr_A100_v4",)
@@ -40,9 +43,12 @@ Tables = dict[str, tuple[list[Row], list[Row]]]
 """Provider -> prices and machines."""
 
 
-def tables(facts: Path, catalogue: Path | None, day: date) -> Tables:
-    """Args:
-    day: of the catalogue's copy.
+def tables(facts: Path, more: Path, catalogue: Path | None, day: date) -> Tables:
+    """Return the tables of all clouds.
+
+    Args:
+        more: the folder of `additions`.
+        day: of the catalogue's copy.
     """
     built: Tables = {}
     with (facts / "gcp_azure.csv").open(newline="", encoding="utf-8") as file:
@@ -52,7 +58,9 @@ def tables(facts: Path, catalogue: Path | None, day: date) -> Tables:
         ours = {_name(name, row): row for row in reversed(rows) if row["cloud"] == cloud}
         prices = [_price(name, each, row) for each, row in sorted(ours.items())]
         hardware = [_hardware(name, each, row) for each, row in sorted(ours.items())]
-        built[name] = prices, [row for row in hardware if "+" not in row["instance_type"]]
+        hardware = [row for row in hardware if "+" not in row["instance_type"]]
+        additions.add_prices(more, name, prices)
+        built[name] = prices, [*hardware, *additions.machines(more, name)]
     for name in FROM_CATALOGUE if catalogue else ():
         assert catalogue is not None  # noqa: S101 - for the type checker
         built[name] = _of_catalogue(catalogue / name / "vms.csv", name, day)
@@ -60,7 +68,7 @@ def tables(facts: Path, catalogue: Path | None, day: date) -> Tables:
 
 
 def _name(cloud: str, row: Row) -> str:
-    """As the cloud's metadata service tells it."""
+    """Return the name that the cloud's metadata service uses."""
     if cloud == "azure":
         return f"Standard_{row['instance_type'].replace(' ', '_')}"
     if row["instance_type"].startswith("n1-"):
@@ -129,7 +137,7 @@ def _hardware(cloud: str, name: str, row: Row) -> Row:
         "efa": 0,
         "first_seen": first,
         "last_seen": last,
-        "retired": 0,
+        "unlisted": 0,
         "source": _source(row),
     }
 
@@ -179,6 +187,6 @@ def _described(machine: InstanceType) -> Row:
         "efa": 0,
         "first_seen": machine.first_seen,
         "last_seen": machine.last_seen,
-        "retired": 0,
+        "unlisted": 0,
         "source": f"{SOURCE} v8",
     }

@@ -1,4 +1,4 @@
-"""How much wider the intervals have to be, from data sets that a fit hasn't seen."""
+"""Widens the intervals by data sets that a fit hasn't seen."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from .data import Case, datasets, is_slice, without_faults
 from .fit import refit
 
 COVERAGE = 0.82
-"""Of 80 % intervals, on average over the sets; a little more for sets harder than these."""
+"""The share of 80 % intervals that must cover the truth, on average over the sets; a little more
+for sets harder than these."""
 CASES = 20
-"""Of each set."""
+"""The cases of each set."""
 
 
 def calibrated(cases: Sequence[Case], document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the factors that its hyperparameters need on left-out sets."""
+    """Return the document with the factors that its hyperparameters need on left-out sets."""
     known = [without_faults(case) for case in cases if not is_slice(case)]
     scores: dict[str, dict[str, list[float]]] = {PRIOR: {}, HISTORY: {}}
     for name in datasets(known):
@@ -45,7 +46,9 @@ def calibrated(cases: Sequence[Case], document: dict[str, Any]) -> dict[str, Any
 
 
 def factor(scores: Mapping[str, Sequence[float]]) -> float:
-    """By which standard deviations have to grow so that COVERAGE of the sets' errors is inside."""
+    """Return the factor by which standard deviations have to grow so that COVERAGE of the sets'
+    errors is inside.
+    """
     tried = np.arange(0.9, 3.0, 0.01)
     sets = [np.array(found) for found in scores.values() if found]
     covered = [np.mean([np.mean(each <= Z80 * k) for each in sets]) for k in tried]
@@ -53,7 +56,7 @@ def factor(scores: Mapping[str, Sequence[float]]) -> float:
 
 
 def measurements_of(cases: Sequence[Case], left_out: str = "") -> list[Measurement]:
-    """What a workspace would know that ran these, without one workload."""
+    """Return what a workspace would know that ran these, without one workload."""
     return [
         case.measurement(gpu)
         for case in cases
@@ -63,7 +66,7 @@ def measurements_of(cases: Sequence[Case], left_out: str = "") -> list[Measureme
 
 
 def _scores(cases: Sequence[Case], knowledge: Knowledge) -> Iterator[float]:
-    """Absolute errors in standard deviations."""
+    """Yield absolute errors in standard deviations."""
     for case in cases:
         for gpu in case.throughputs:
             targets = [Target(other, case.gpus) for other in case.throughputs if other != gpu]

@@ -30,9 +30,9 @@ from advisor.speed.table import LEVELS, from_document, sheets
 from .data import Case, without_faults
 
 ROWS_TO_TUNE, ROWS_TO_FIT = 24, 100
-"""Of each data set, so that a large one counts no more than others."""
+"""The rows of each data set, so that a large one counts no more than others."""
 _USUAL_SD, _SPREAD_OF_LOG_SD = 0.12, 0.8
-"""What a standard deviation is before any data."""
+"""The prior of a standard deviation before any data."""
 _INTERCEPT_VARIANCE = 100.0
 STEPS = 25
 _PUBLIC_SDS = ((0.01, 0.05), (0.01, 0.05), (0.01, 0.05), (0.25, 0.5), (0.01, 0.04))
@@ -47,11 +47,11 @@ class _Rows:
     points: Points
     residuals: Floats
     same: list[Floats]
-    """For each of LEVELS: 1 where two rows share it, (rows, rows)."""
+    """The matrix for each of LEVELS: 1 where two rows share it, (rows, rows)."""
 
 
 def fit(cases: Sequence[Case], steps: int = STEPS) -> dict[str, Any]:
-    """The document of a speed table, without calibration."""
+    """Return the document of a speed table, without calibration."""
     levels = _tuned(_rows(cases, ROWS_TO_TUNE), steps)
     rows = _rows(cases, ROWS_TO_FIT)
     return {
@@ -62,7 +62,7 @@ def fit(cases: Sequence[Case], steps: int = STEPS) -> dict[str, Any]:
 
 
 def refit(cases: Sequence[Case], document: dict[str, Any]) -> dict[str, Any]:
-    """The same hyperparameters with the effects that these cases show."""
+    """Return the same hyperparameters with the effects that these cases show."""
     table = from_document(document)
     levels = [table.levels[name] for name in LEVELS]
     return document | {"effects": _effects(_rows(cases, ROWS_TO_FIT), levels)}
@@ -101,7 +101,7 @@ def _by_set(cases: Sequence[Case]) -> dict[str, list[Case]]:
 
 
 def _sample(cases: list[Case], most: int) -> Iterator[Case]:
-    """Of every workload in turn, until there are enough rows."""
+    """Yield cases of every workload in turn, until there are enough rows."""
     shuffled = random.Random(0).sample(cases, len(cases))  # noqa: S311
     turns: dict[str, int] = defaultdict(int)
     ordered = []
@@ -158,7 +158,7 @@ def _covariance(rows: _Rows, levels: Sequence[Level], products: Sequence[Floats]
 
 
 def _loss(parameters: Floats, rows: _Rows, products: Sequence[Floats]) -> tuple[float, Floats]:
-    """Negative log posterior density and its gradient."""
+    """Return the negative log posterior density and its gradient."""
     levels = _levels(parameters)
     factor = cho_factor(_covariance(rows, levels, products), lower=True)
     weights = cho_solve(factor, rows.residuals)
@@ -175,7 +175,9 @@ def _loss(parameters: Floats, rows: _Rows, products: Sequence[Floats]) -> tuple[
 def _gradients(
     levels: Sequence[Level], rows: _Rows, products: Sequence[Floats], pull: Floats
 ) -> tuple[Floats, Floats]:
-    """Of the log likelihood by log standard deviations and by the logits of `shared`."""
+    """Return the gradients of the log likelihood by log standard deviations and by the logits of
+    `shared`.
+    """
     different = 1 - class_factor(rows.points, 0.0)
     of_sds, of_shared = [], []
     for level, same in zip(levels, rows.same, strict=True):
@@ -233,7 +235,7 @@ def _effect_names() -> list[tuple[str, str]]:
 
 
 def _design(points: Points) -> Floats:
-    """(points, effects) in the order of `_effect_names`."""
+    """Return the matrix of (points, effects) in the order of `_effect_names`."""
     families = len(dict.fromkeys(sheet.family for sheet in sheets()))
     return np.hstack(
         [points.rates, np.eye(families)[points.families], np.eye(len(sheets()))[points.gpus]]

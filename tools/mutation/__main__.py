@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def chosen_mutants(chosen: Sequence[str]) -> list[Mutant]:
-    """The chosen mutants, by module or number; all if none is chosen. Raises ValueError."""
+    """Return the chosen mutants, by module or number; all if none is chosen. Raises ValueError."""
     targets = [target for target in TARGETS if not chosen or target.name in chosen]
     files = {name.partition("#")[0] for name in chosen if "#" in name}
     partly = [each for each in TARGETS if each not in targets and files & set(each.sources())]

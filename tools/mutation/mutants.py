@@ -38,14 +38,14 @@ class Mutant:
         return changed_codes(self.file)[self.number]
 
     def diff(self) -> str:
-        """The change, without the surrounding lines."""
+        """Return the change, without the surrounding lines."""
         before, after = _code(self.file).splitlines(), self.code.splitlines()
         lines = list(unified_diff(before, after, lineterm="", n=0))[2:]
         return "\n".join([self.name, *(f"    {line}" for line in lines)])
 
 
 def mutants_of(target: Target) -> list[Mutant]:
-    """All mutants of a target, in the order of its code."""
+    """Return all mutants of a target, in the order of its code."""
     return [
         Mutant(target, file, number)
         for file in target.sources()
@@ -55,7 +55,7 @@ def mutants_of(target: Target) -> list[Mutant]:
 
 @cache
 def changed_codes(file: str) -> list[str]:
-    """The file with each change, without changes that don't compile or have no effect."""
+    """Return the file with each change, without changes that don't compile or have no effect."""
     code = _code(file)
     known = {ast.dump(ast.parse(code))}
     mutated = []

@@ -21,6 +21,7 @@ SUCCESSIVE_TESTS = (
     *("tests/money/test_successive.py", "tests/money/test_successive_keys.py"),
     *("tests/money/test_successive_words.py", "tests/money/test_causes.py"),
     *("tests/money/test_successive_parts.py", "tests/money/test_successive_limits.py"),
+    "tests/money/test_successive_early.py",
 )
 
 
@@ -37,7 +38,7 @@ class Target:
     """The tests that do. They run only if the others didn't notice the change."""
 
     def sources(self) -> list[str]:
-        """The paths of its files."""
+        """Return the paths of its files."""
         matches = (path for pattern in self.files for path in ROOT.glob(pattern))
         return sorted(str(path.relative_to(ROOT)) for path in matches)
 

@@ -63,7 +63,7 @@ class Outcome:
 
 
 def outcomes(mutants: Sequence[Mutant], processes: int) -> Iterator[Outcome]:
-    """The result of each mutant, in order, as soon as it is known.
+    """Yield the result of each mutant, in order, as soon as it is known.
 
     Raises:
         TestsFailError: a target's tests fail on the unchanged code.
@@ -115,7 +115,7 @@ class _Copy:
             self._write(mutant.file, original)
 
     def _outcome(self, mutant: Mutant) -> Outcome:
-        """Of the first tests that notice the change, or of all of them."""
+        """Return the outcome of the first tests that notice the change, or of all of them."""
         verdict, all_seconds = SURVIVED, 0.0
         usual = self._unchanged_seconds[mutant.target]
         for words, usual_seconds in zip(_commands(mutant.target), usual, strict=True):
@@ -126,7 +126,9 @@ class _Copy:
         return Outcome(mutant, verdict, all_seconds)
 
     def _seconds_of(self, target: Target) -> list[float]:
-        """The time of each command's second run, because the first one also compiles imports."""
+        """Return the time of each command's second run, because the first one also compiles
+        imports.
+        """
         seconds = []
         for words in _commands(target):
             for _ in range(2):
@@ -139,14 +141,14 @@ class _Copy:
         return seconds
 
     def _write(self, file: str, code: str) -> None:
-        """With a new modification time, so that Python uses no compiled file."""
+        """Write a file with a new modification time, so that Python uses no compiled file."""
         path = self.path / file
         path.write_text(code, encoding="utf-8")
         self._written_ns += 10**9
         os.utime(path, ns=(self._written_ns, self._written_ns))
 
     def _tested(self, words: Sequence[str], limit_seconds: float) -> tuple[str, float]:
-        """The verdict and CPU seconds. The limit applies to CPU seconds."""
+        """Return the verdict and CPU seconds. The limit applies to CPU seconds."""
         child = os.fork()
         if child == 0:
             self._test(words, limit_seconds)
@@ -182,7 +184,7 @@ class _Copy:
 
 
 def _commands(target: Target) -> list[tuple[str, ...]]:
-    """The arguments of each call of pytest, in their order."""
+    """Return the arguments of each call of pytest, in their order."""
     both = ((WITHOUT_SERVICE, target.tests), (WITH_SERVICE, target.service_tests))
     return [(*options, *tests) for options, tests in both if tests]
 
@@ -203,7 +205,8 @@ class _WithoutShrinking:
 
 
 def _waited(child: int, most_seconds: float) -> tuple[int | None, float]:
-    """The exit code and CPU seconds of a child. Processes that it started are killed with it.
+    """Return the exit code and CPU seconds of a child. Processes that it started are killed with
+    it.
 
     None: it took too long.
     """

@@ -1,4 +1,4 @@
-"""Who may use a page.
+"""Decides who may use a page.
 
 By default, viewers of the current workspace may read a page, and members may change things with it.
 Decorators allow fewer or more people.
@@ -54,43 +54,45 @@ class TokenRequest(HttpRequest):
 
 
 def open_to_everybody(view: View) -> View:
-    """For views that show nothing of any workspace, or are protected by a secret in the URL."""
+    """Mark views that show nothing of any workspace, or are protected by a secret in the URL."""
     return _marked(view, Audience.EVERYBODY, Audience.EVERYBODY)
 
 
 def signed_in_only(view: View) -> View:
-    """For views about the person: they need no workspace."""
+    """Mark views about the person: they need no workspace."""
     return _marked(view, Audience.SIGNED_IN, Audience.SIGNED_IN)
 
 
 def open_to_viewers(view: View) -> View:
-    """For views in which viewers may also change their own settings."""
+    """Mark views in which viewers may also change their own settings."""
     return _marked(view, Audience.VIEWERS, Audience.VIEWERS)
 
 
 def members_only(view: View) -> View:
-    """For forms that viewers may not open."""
+    """Mark forms that viewers may not open."""
     return _marked(view, Audience.MEMBERS, Audience.MEMBERS)
 
 
 def owners_only(view: View) -> View:
-    """For access, money settings and deletion."""
+    """Mark views of access, money settings and deletion."""
     return _marked(view, Audience.OWNERS, Audience.OWNERS)
 
 
 def changed_by_owners(view: View) -> View:
-    """For settings that viewers may read."""
+    """Mark settings that viewers may read."""
     return _marked(view, Audience.VIEWERS, Audience.OWNERS)
 
 
 def audience(view: Callable[..., Any], method: str) -> Audience:
-    """Who may call `view` with `method`."""
+    """Return who may call `view` with `method`."""
     reading, changing = getattr(view, _ATTRIBUTE, (Audience.VIEWERS, Audience.MEMBERS))
     return Audience(reading if method in SAFE_METHODS else changing)
 
 
 def belongs(membership: Membership | None, wanted: Audience) -> bool:
-    """Whether a signed-in person with this membership (None: no workspace) belongs to `wanted`."""
+    """Return whether a signed-in person with this membership (None: no workspace) belongs to
+    `wanted`.
+    """
     held = Audience.SIGNED_IN if membership is None else ROLES[membership.role]
     return held >= wanted
 

@@ -37,7 +37,7 @@ def record(
 
 
 def name_of(actor: User | Token | None) -> str:
-    """The actor's name for rows that are kept after the person or token is deleted."""
+    """Return the actor's name for rows that are kept after the person or token is deleted."""
     if actor is None:
         return "Trimtab"
     return actor.email if isinstance(actor, User) else f"token {actor}"

@@ -23,7 +23,7 @@ _TOUCH_EVERY = timedelta(minutes=1)
 REMEMBERED_SECONDS, MOST_REMEMBERED = 5.0, 10_000
 
 _found: dict[str, tuple[Token, float]] = {}
-"""By digest, and until when it holds (monotonic seconds)."""
+"""The recent tokens by digest, and until when they hold (monotonic seconds)."""
 
 
 class Bearer(HttpAuthBase):
@@ -33,7 +33,9 @@ class Bearer(HttpAuthBase):
     openapi_description = "A token of the workspace. The settings show it once."
 
     def __init__(self, *scopes: str, remembers: bool = False) -> None:
-        """`remembers`: a token may be some seconds old, with its workspace."""
+        """Create the check. With `remembers`, a token may be some seconds old, with its
+        workspace.
+        """
         super().__init__()
         self.scopes = scopes
         self._find = _remembered if remembers else _valid
@@ -42,7 +44,7 @@ class Bearer(HttpAuthBase):
         return self.token_of(client_address(request), request.headers.get(self.header, ""))
 
     def token_of(self, address: str, authorization: str) -> Token | None:
-        """The valid token that a request from this address carries in its header, if any.
+        """Return the valid token that a request from this address carries in its header, if any.
 
         Raises:
             Problem: 403 without one of the scopes, 429 after too many requests.
@@ -52,7 +54,7 @@ class Bearer(HttpAuthBase):
         return self.valid(address, plain) if kind.lower() == self.openapi_scheme else None
 
     def valid(self, address: str, plain: str) -> Token | None:
-        """The token itself, if it is valid. Raises Problem 403 or 429."""
+        """Return the token itself, if it is valid. Raises Problem 403 or 429."""
         known = self._find(address, digest(plain))
         if known is None:
             return None
@@ -65,7 +67,7 @@ class Bearer(HttpAuthBase):
 
 
 def _remembered(address: str, token_digest: str) -> Token | None:
-    """As `_valid`, or as it was a moment ago."""
+    """Return the same as `_valid`, or what it was a moment ago."""
     token, until = _found.get(token_digest, (None, 0.0))
     if token is not None and time.monotonic() < until and token.is_valid:
         return token
@@ -87,7 +89,9 @@ for changed in (post_save, post_delete):
 
 
 def _valid(address: str, token_digest: str) -> Token | None:
-    """The valid token with this digest, if any. Raises Problem 429 after too many wrong ones."""
+    """Return the valid token with this digest, if any. Raises Problem 429 after too many wrong
+    ones.
+    """
     rate_limits.guesses.refuse(address, token_digest)
     held = Token.objects.filter(workspace__deleted_at=None).select_related("workspace")
     known = held.filter(digest=token_digest).first()

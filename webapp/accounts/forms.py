@@ -1,4 +1,4 @@
-"""What people fill in about accounts and workspaces."""
+"""The forms of accounts and workspaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class AddressForm(forms.Form):
 
 
 class NewPasswordForm(forms.Form):
-    """Checked by Django's validators, which know the person's name and address."""
+    """Form of a new password. Django's validators, which know the person's name and address, check
+    it.
+    """
 
     password = forms.CharField(label="New password", widget=forms.PasswordInput, strip=False)
     again = forms.CharField(label="Repeat the password", widget=forms.PasswordInput, strip=False)
@@ -49,7 +51,7 @@ class NewPasswordForm(forms.Form):
 
 
 class ChangePasswordForm(NewPasswordForm):
-    """People who have a password enter it first."""
+    """Form of a changed password. People who have a password enter it first."""
 
     field_order = ("current", "password", "again")
     current = forms.CharField(label="Current password", widget=forms.PasswordInput, strip=False)
@@ -112,7 +114,7 @@ class ConfirmForm(forms.Form):
 
 
 def _right_password(user: User, password: str) -> str:
-    """Raises ValidationError if it is wrong or was tried too often."""
+    """Check the person's password. Raises ValidationError if it is wrong or was tried too often."""
     wait = rate_limits.seconds_until_person_may("password", user.pk, passwords.TRIES_A_MINUTE)
     if wait:
         raise ValidationError(f"Too many tries. Try again in {wait} s.")
@@ -135,7 +137,9 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg]
         labels = {"name": "Name", "email": "Address"}
 
     def __init__(self, *args: Any, **more: Any) -> None:
-        """Only the first owner, who has no address yet, may set one: it identifies the account."""
+        """Show the address only to the first owner, who has none yet and may set one: it identifies
+        the account.
+        """
         super().__init__(*args, **more)
         self.fields["email"].disabled = self.instance.email != setup.OWNER_EMAIL
 
@@ -176,7 +180,7 @@ class InvitationForm(forms.Form):
 
 
 class TokenForm(forms.Form):
-    """`days` is a number of days as text; empty: the token never expires."""
+    """Form of a new token. `days` is a number of days as text; empty if the token never expires."""
 
     name = forms.CharField(label="Name", max_length=120)
     scopes = forms.MultipleChoiceField(

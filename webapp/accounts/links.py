@@ -13,7 +13,7 @@ def find(secret: str) -> SignInLink | None:
 
 
 def problem(link: SignInLink | None) -> str:
-    """Why this link is invalid: unknown, used or expired; empty if it is valid."""
+    """Return why this link is invalid: unknown, used or expired; empty if it is valid."""
     if link is None or not link.user.is_active:
         return "unknown"
     if link.used_at is not None:
@@ -23,7 +23,7 @@ def problem(link: SignInLink | None) -> str:
 
 @transaction.atomic
 def burn(secret: str) -> User | None:
-    """Use the link up and return its person; None if it was used before, even a moment ago."""
+    """Use the link up and return its person, or None if it was used before, even a moment ago."""
     now = timezone.now()
     unused = SignInLink.objects.filter(digest=digest(secret), used_at=None, expires_at__gt=now)
     if unused.update(used_at=now) != 1:

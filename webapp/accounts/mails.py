@@ -14,13 +14,15 @@ from webapp.accounts.models import Invitation, User
 NO_MAIL_SERVER = tuple(
     f"django.core.mail.backends.{name}.EmailBackend" for name in ("console", "filebased")
 )
-"""They write mails to a log or a folder, where nobody they are addressed to reads them."""
+"""The backends that write mails to a log or a folder, where the recipients don't read them."""
 
 logger = logging.getLogger(__name__)
 
 
 def send_invitation(invitation: Invitation, link: str) -> bool:
-    """False if no mail server took it: then the inviter sends the link."""
+    """Mail an invitation. Return False if no mail server took it: then the inviter sends the
+    link.
+    """
     context = {"invitation": invitation, "link": link, "base_url": settings.BASE_URL}
     who = one_line(str(invitation.invited_by or "Somebody"))
     subject = f"{who} invited you to {one_line(invitation.workspace.name)} on Trimtab"
@@ -39,7 +41,7 @@ def password_mail(user: User, link: str) -> EmailMessage:
 
 
 def one_line(text: str) -> str:
-    """A name without line ends, which a mail's header can't have."""
+    """Return a name without line ends, which a mail's header can't have."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:80]
 
 

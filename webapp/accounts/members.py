@@ -57,7 +57,7 @@ def withdraw(invitation: Invitation, by: User) -> None:
 
 
 def open_invitation(secret: str) -> Invitation | None:
-    """None: used, withdrawn, expired or unknown."""
+    """Return the invitation of a link; None if it was used, withdrawn, expired or unknown."""
     invitations = Invitation.objects.filter(
         digest=digest(secret), expires_at__gt=timezone.now(), workspace__deleted_at=None
     )
@@ -66,7 +66,9 @@ def open_invitation(secret: str) -> Invitation | None:
 
 @transaction.atomic
 def accept(invitation: Invitation, user: User) -> bool:
-    """Make the person a member; the link is used up. False: it was used or withdrawn before."""
+    """Make the person a member; the link is used up. Return False if it was used or withdrawn
+    before.
+    """
     if not claim(invitation):
         return False
     join(invitation.workspace, user, invitation.role)
@@ -74,7 +76,9 @@ def accept(invitation: Invitation, user: User) -> bool:
 
 
 def claim(invitation: Invitation) -> bool:
-    """Use the link up. False: another request was faster. Call in a transaction, then `join`."""
+    """Use the link up. Return False if another request was faster. Call in a transaction, then
+    `join`.
+    """
     return Invitation.objects.filter(pk=invitation.pk).delete()[0] > 0
 
 
@@ -89,7 +93,9 @@ def join(workspace: Workspace, user: User, role: str) -> None:
 
 @transaction.atomic
 def change_role(membership: Membership, by: User, role: str) -> None:
-    """Raises ValidationError for the last owner, and for an unknown role."""
+    """Change a member's role. Raises ValidationError for the last owner, and for an unknown
+    role.
+    """
     if role not in dict(Membership.ROLES):
         raise ValidationError(f"There is no role {role[:40]!r}.")
     before = membership.role

@@ -1,5 +1,6 @@
-"""Which workspace a person is in, whether they may open the page, when they were last seen, and who
-may keep what they were sent."""
+"""Middleware that sets a person's workspace, checks whether they may open the page, records when
+they were last seen, and keeps pages out of shared caches.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +106,9 @@ def _lacks_second_factor(request: HttpRequest, membership: Membership) -> bool:
 
 
 def _to_second_factor(request: HttpRequest, user: User) -> HttpResponse:
-    """To the code, or to the set-up if the person has no app yet; then back to this page."""
+    """Redirect to the code, or to the set-up if the person has no app yet; then back to this
+    page.
+    """
     name = "accounts:sign_in_code" if second_factor.is_on(user) else "accounts:two_factor"
     back = request.get_full_path() if request.method == "GET" else "/"
     return redirect_to_login(back, resolve_url(name))

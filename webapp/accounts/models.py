@@ -42,7 +42,7 @@ class User(AbstractBaseUser):
 
     @classmethod
     def normalised(cls, email: str) -> str:
-        """How an address is stored: lower case, as mail hosts read it."""
+        """Return an address as it is stored: in lower case, as mail hosts read it."""
         return cls.objects.normalize_email(email).strip().lower()
 
 
@@ -72,7 +72,8 @@ class Workspace(models.Model):
     quotas = models.JSONField(default=dict, blank=True)
     """Limits that the operator set for it, name -> number; 0: no limit. Others have the default."""
     deleted_at = models.DateTimeField(null=True, blank=True)
-    """When an owner deleted it: nobody can open it, and it can be restored for a week."""
+    """The time at which an owner deleted it: nobody can open it, and it can be restored for a
+    week."""
     requires_two_factor = models.BooleanField(default=False)
     """Members open it only with a second factor, or after single sign-on."""
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
@@ -131,7 +132,9 @@ class Invitation(models.Model):
 
 
 def digest(secret: str) -> str:
-    """How tokens, links and recovery codes are stored. They are random: one SHA-256 is enough."""
+    """Return the digest under which tokens, links and recovery codes are stored. They are random,
+    so one SHA-256 is enough.
+    """
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -159,7 +162,7 @@ class Token(models.Model):
     def make(
         cls, workspace: Workspace, name: str, scopes: list[str], **extra: Any
     ) -> tuple[Token, str]:
-        """A new token and its plain text, which isn't stored."""
+        """Return a new token and its plain text, which isn't stored."""
         plain = f"tt_{secrets.token_urlsafe(30)}"
         token = cls.objects.create(
             workspace=workspace,
@@ -176,7 +179,9 @@ class Token(models.Model):
 
     @property
     def is_an_owners(self) -> bool:
-        """Whether its creator is still an owner: then it has the permissions of owners."""
+        """Return whether the token's creator is still an owner: then it has the permissions of
+        owners.
+        """
         owners = Membership.objects.filter(workspace=self.workspace, role=Membership.OWNER)
         return owners.filter(user=self.created_by).exists()
 
@@ -202,12 +207,12 @@ class SignInLink(models.Model):
 
 
 class SignedInSession(models.Model):
-    """Where a session of Django's is used from; deleted with it."""
+    """Device and address of one of Django's sessions; deleted with it."""
 
     session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="+")
     user = models.ForeignKey(User, models.CASCADE, related_name="sessions")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    """Names it on pages: the session's key is a secret."""
+    """The session's name on pages: its key is a secret."""
     address = models.GenericIPAddressField(null=True, blank=True)
     user_agent = models.CharField(max_length=300, blank=True)
     signed_in_at = models.DateTimeField(default=timezone.now)
@@ -227,7 +232,7 @@ class RecoveryCodes(ThrottlingMixin, Device):  # type: ignore[misc]
         return f"recovery codes of {self.user}"
 
     def get_throttle_factor(self) -> int:
-        """Seconds to wait after the first wrong code; doubles with each."""
+        """Return the seconds to wait after the first wrong code; they double with each."""
         return 1
 
     def verify_token(self, token: str) -> bool:
@@ -250,7 +255,7 @@ class AuditEntry(models.Model):
     at = models.DateTimeField(default=timezone.now)
     actor = models.ForeignKey(User, models.SET_NULL, null=True, blank=True)
     actor_name = models.CharField(max_length=300)
-    """Kept after the person or token is deleted."""
+    """The actor's name, which is kept after the person or token is deleted."""
     action = models.CharField(max_length=64)
     subject = models.CharField(max_length=300)
     change = models.JSONField(default=dict, blank=True)

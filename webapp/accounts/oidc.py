@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 10
 
 
 class ProviderError(Exception):
-    """The provider didn't confirm a person; the message is for them."""
+    """Raised when the provider didn't confirm a person; the message is for them."""
 
 
 def begin(request: HttpRequest) -> HttpResponse:
@@ -38,7 +38,7 @@ def begin(request: HttpRequest) -> HttpResponse:
 
 
 def verified_claims(request: HttpRequest) -> dict[str, Any]:
-    """The provider's claims about the person; `email` is verified and normalised.
+    """Return the provider's claims about the person; `email` is verified and normalised.
 
     Raises:
         ProviderError: the person declined, the answer belongs to no request of this browser, isn't
@@ -58,7 +58,7 @@ def verified_claims(request: HttpRequest) -> dict[str, Any]:
 
 
 def _claims(request: HttpRequest) -> dict[str, Any]:
-    """The claims of the ID token; some providers send the address only by userinfo."""
+    """Return the claims of the ID token; some providers send the address only by userinfo."""
     provider = _provider()
     token = provider.authorize_access_token(request, claims_options=_expected(provider))
     claims: dict[str, Any] = dict(token.get("userinfo") or {})
@@ -73,8 +73,9 @@ def _claims(request: HttpRequest) -> dict[str, Any]:
 
 
 def _expected(provider: DjangoOAuth2App) -> dict[str, Any]:
-    """The claims that the ID token must have: issuer and audience (OpenID Connect Core 1.0,
-    3.1.3.7). The provider's metadata must name the configured issuer (Discovery 1.0, 4.3)."""
+    """Return the claims that the ID token must have: issuer and audience (OpenID Connect Core 1.0,
+    3.1.3.7). The provider's metadata must name the configured issuer (Discovery 1.0, 4.3).
+    """
     issuer = provider.load_server_metadata().get("issuer")
     if not isinstance(issuer, str) or issuer.rstrip("/") != settings.OIDC_ISSUER.rstrip("/"):
         raise ValueError("the description is of another issuer")
@@ -85,7 +86,7 @@ def _expected(provider: DjangoOAuth2App) -> dict[str, Any]:
 
 
 def _verified_address(claims: dict[str, Any]) -> str:
-    """Only an address that the provider has verified identifies an account."""
+    """Return the address that identifies an account, if the provider has verified it."""
     email = claims.get("email")
     # Some send the text "true" here (Amazon Cognito's userinfo does).
     verified = claims.get("email_verified")
@@ -109,7 +110,9 @@ def _provider() -> DjangoOAuth2App:
 
 @cache
 def _registered(issuer: str, client_id: str, client_secret: str | None) -> DjangoOAuth2App:
-    """Caches the provider's metadata and keys; unknown keys are fetched again."""
+    """Return the provider's client. It caches the provider's metadata and keys; unknown keys are
+    fetched again.
+    """
     return OAuth().register(
         "oidc",
         client_id=client_id,

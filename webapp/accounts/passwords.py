@@ -1,4 +1,4 @@
-"""Passwords: how often one may try, and the link to a new one."""
+"""Passwords: limits of attempts, and the link to a new one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from webapp.http.client_address import UNKNOWN, client_address, network
 SIGN_IN_MINUTES = 15
 RESET_MINUTES = 60
 TRIES_A_MINUTE = 10
-"""How often a signed-in person may enter the current password."""
+"""The number of times a minute that a signed-in person may enter the current password."""
 
 
 def seconds_until_sign_in(request: HttpRequest, email: str) -> int:
-    """Count a sign-in by its address and account; 0: it may be tried.
+    """Count a sign-in by its address and account; return 0 if it may be tried.
 
     Where the account is signed in already, only the address counts: others can't lock people out.
     """
@@ -40,7 +40,7 @@ def seconds_until_sign_in(request: HttpRequest, email: str) -> int:
 
 
 def seconds_until_reset(request: HttpRequest) -> int:
-    """Count a request for a link by its address; 0: it may be sent."""
+    """Count a request for a link by its address; return 0 if it may be sent."""
     return rate_limits.seconds_until_address_may(
         "password-reset",
         client_address(request),
@@ -50,7 +50,7 @@ def seconds_until_reset(request: HttpRequest) -> int:
 
 
 def attempted_name(_request: HttpRequest | None, credentials: dict[str, Any] | None) -> str:
-    """The email address that a sign-in was tried with, normalised as accounts are.
+    """Return the email address that a sign-in was tried with, normalised as accounts are.
 
     Django passes it as `username`, axes under the name of the model's field.
     """
@@ -59,7 +59,9 @@ def attempted_name(_request: HttpRequest | None, credentials: dict[str, Any] | N
 
 
 def attempting_address(request: HttpRequest) -> str | None:
-    """The network that a sign-in comes from, by its first address; None over a Unix socket."""
+    """Return the network that a sign-in comes from, by its first address; None over a Unix
+    socket.
+    """
     address = client_address(request)
     return None if address == UNKNOWN else network(address).partition("/")[0]
 
@@ -70,14 +72,14 @@ def ask_for_link(email: str) -> None:
 
 
 def reset_link(user: User) -> str:
-    """A link to a new password, valid until the next sign-in, for an hour at most."""
+    """Return a link to a new password, valid until the next sign-in, for an hour at most."""
     key = urlsafe_base64_encode(force_bytes(user.pk))
     token = default_token_generator.make_token(user)
     return settings.BASE_URL + reverse("accounts:new_password", args=[key, token])
 
 
 def owner_of_link(user_key: str, reset_token: str) -> User | None:
-    """The person of a link; None: used, over an hour old, or invalid."""
+    """Return the person of a link; None if it was used, is over an hour old, or invalid."""
     try:
         pk = int(urlsafe_base64_decode(user_key))
     except (ValueError, OverflowError):

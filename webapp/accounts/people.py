@@ -25,7 +25,7 @@ def active(user_id: int) -> User | None:
 def join(invitation: Invitation, given: dict[str, Any]) -> User | None:
     """Create the account of an invited person; `given` has name and password.
 
-    None: the invitation was used or withdrawn a moment ago.
+    None if the invitation was used or withdrawn a moment ago.
     """
     if not members.claim(invitation):
         return None
@@ -36,7 +36,8 @@ def join(invitation: Invitation, given: dict[str, Any]) -> User | None:
 
 @transaction.atomic
 def vouched_for(email: str, name: str) -> User | None:
-    """The account of an address that the provider has verified; None: the person has no access.
+    """Return the account of an address that the provider has verified; None if the person has no
+    access.
 
     An invited person gets an account with the memberships offered. A person from an allowed domain
     gets one as a viewer. An existing account gains nothing: removed members stay removed.

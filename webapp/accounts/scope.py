@@ -1,4 +1,4 @@
-"""What a person may see of workspaces and their people, tokens and history."""
+"""Selects the workspaces, people, tokens and history that a person may see."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from webapp.accounts.models import AuditEntry, Invitation, Membership, Token, Us
 
 
 def workspaces_of(user: User) -> QuerySet[Workspace]:
-    """The workspaces that a person may open."""
+    """Return the workspaces that a person may open."""
     return Workspace.objects.filter(members=user, deleted_at=None)
 
 
 def only(workspace: Workspace) -> QuerySet[Workspace]:
-    """To ask several things about one workspace in one query."""
+    """Return a query of one workspace, to read several things about it at once."""
     return Workspace.objects.filter(pk=workspace.pk)
 
 
 def deleted_workspaces_of(owner: User) -> QuerySet[Workspace]:
-    """The deleted workspaces that a person may restore, as one of their owners."""
+    """Return the deleted workspaces that a person may restore, as one of their owners."""
     held = Q(memberships__user=owner, memberships__role=Membership.OWNER)
     return Workspace.objects.filter(held, deleted_at__isnull=False).order_by("name")
 
 
 def memberships_held_by(user: User) -> QuerySet[Membership]:
-    """The person's memberships, with their workspaces, without the deleted ones."""
+    """Return the person's memberships, with their workspaces, without the deleted ones."""
     own = Membership.objects.filter(user=user, workspace__deleted_at=None)
     return own.select_related("workspace")
 
@@ -35,7 +35,7 @@ def memberships_of(workspace: Workspace) -> QuerySet[Membership]:
 
 
 def invitations_of(workspace: Workspace) -> QuerySet[Invitation]:
-    """The open invitations, including expired ones."""
+    """Return the open invitations, including expired ones."""
     return Invitation.objects.filter(workspace=workspace).order_by("email")
 
 
@@ -44,7 +44,9 @@ def tokens_of(workspace: Workspace) -> QuerySet[Token]:
 
 
 def tokens_held_by(membership: Membership) -> QuerySet[Token]:
-    """The valid tokens that a member created, or kept from removed members, in the workspace."""
+    """Return the valid tokens that a member created, or kept from removed members, in the
+    workspace.
+    """
     person = membership.user
     held = Q(kept_by=person) | Q(kept_by=None, created_by=person)
     valid = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
@@ -53,5 +55,5 @@ def tokens_held_by(membership: Membership) -> QuerySet[Token]:
 
 
 def audit_of(workspace: Workspace) -> QuerySet[AuditEntry]:
-    """The audit log, latest first."""
+    """Return the audit log, latest first."""
     return AuditEntry.objects.filter(workspace=workspace).order_by("-at", "-pk")

@@ -20,37 +20,39 @@ RECOVERY_CODES = 10
 BY_PROVIDER = "signed_in_by_provider"
 """Session key: single sign-on began this session, so the provider's factors count."""
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Without characters that look alike."""
+"""The characters of codes, without those that look alike."""
 _CODE_CHARACTERS = 16
-"""79 bits, so that a stored digest can't be reversed by trying all codes."""
+"""The length of codes: 79 bits, so that a stored digest can't be reversed by trying all codes."""
 
 
 class TooManyCodesError(Exception):
-    """After wrong codes no code is checked for a while."""
+    """Raised after wrong codes: for a while no code is checked."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"Too many wrong codes. Try again in {seconds} s.")
 
 
 def is_on(user: User) -> bool:
-    """Whether sign-in by password or link asks this person for a code."""
+    """Return whether sign-in by password or link asks this person for a code."""
     return bool(TOTPDevice.objects.filter(user=user, confirmed=True).exists())
 
 
 def people_with(workspace: Workspace) -> set[int]:
-    """The ids of the members who have switched it on."""
+    """Return the ids of the members who have switched it on."""
     apps = TOTPDevice.objects.filter(user__workspaces=workspace, confirmed=True)
     return set(apps.values_list("user_id", flat=True))
 
 
 def is_satisfied(request: HttpRequest) -> bool:
-    """Whether this session may open workspaces that require two factors."""
+    """Return whether this session may open workspaces that require two factors."""
     is_verified: bool = request.user.is_verified()  # type: ignore[union-attr]
     return is_verified or bool(request.session.get(BY_PROVIDER))
 
 
 def pending_app(user: User) -> TOTPDevice:
-    """The app that the person is setting up; its secret stays the same until it is confirmed."""
+    """Return the app that the person is setting up; its secret stays the same until it is
+    confirmed.
+    """
     device, _ = TOTPDevice.objects.get_or_create(
         user=user, confirmed=False, defaults={"name": "Authenticator app"}
     )
@@ -86,7 +88,9 @@ def switch_off(user: User, by: User | None) -> None:
 
 @transaction.atomic
 def reset(user: User) -> None:
-    """For a person who lost the phone and all codes: switch off, and sign out everywhere."""
+    """Switch two-factor sign-in off for a person who lost the phone and all codes, and sign them
+    out everywhere.
+    """
     switch_off(user, None)
     sessions.end(SignedInSession.objects.filter(user=user))
 
@@ -114,7 +118,7 @@ def recovery_codes_left(user: User) -> int:
 
 @transaction.atomic
 def accepted(user: User, code: str) -> Device | None:
-    """The app or the set of recovery codes that `code` is valid for; the code is used up.
+    """Return the app or the set of recovery codes that `code` is valid for; the code is used up.
 
     Raises:
         TooManyCodesError: after wrong codes.
@@ -134,7 +138,7 @@ def _accepts(device: TOTPDevice | RecoveryCodes, code: str) -> bool:
 
 
 def _plain(code: str) -> str:
-    """As people type codes: with spaces, hyphens and capitals."""
+    """Return a code as it is stored: people type spaces, hyphens and capitals."""
     return "".join(code.split()).replace("-", "").lower()
 
 

@@ -1,4 +1,4 @@
-"""Where a person is signed in, and how sessions end.
+"""Lists where a person is signed in, and ends sessions.
 
 Django keeps the sessions. A row of ours beside each one says whose it is and where it is used, so
 that sessions can be listed and ended by person.
@@ -41,7 +41,7 @@ _SYSTEMS = {
 
 
 def of_person(user: User) -> QuerySet[SignedInSession]:
-    """The sessions that haven't expired, the most recently used first."""
+    """Return the sessions that haven't expired, the most recently used first."""
     current = SignedInSession.objects.filter(user=user, session__expire_date__gt=timezone.now())
     return current.order_by("-last_seen_at")
 
@@ -63,7 +63,7 @@ def seen(request: HttpRequest, user: User) -> None:
 
 
 def end(held: QuerySet[SignedInSession]) -> int:
-    """Sign these sessions out; how many there were."""
+    """Sign these sessions out; return how many there were."""
     keys = list(held.values_list("session_id", flat=True))
     Session.objects.filter(pk__in=keys).delete()
     return len(keys)
@@ -76,13 +76,13 @@ def end_others(request: HttpRequest, user: User) -> None:
 
 
 def is_used_from(email: str, address: str) -> bool:
-    """Whether this account is signed in somewhere in the network of `address`."""
+    """Return whether this account is signed in somewhere in the network of `address`."""
     held = SignedInSession.objects.filter(user__email=email).values_list("address", flat=True)
     return network(address) in {network(each) for each in held if each}
 
 
 def device_name(user_agent: str) -> str:
-    """A browser and its system in words, from the `User-Agent` header."""
+    """Return a browser and its system in words, from the `User-Agent` header."""
     browser = next((name for sign, name in _BROWSERS.items() if sign in user_agent), "")
     system = next((name for sign, name in _SYSTEMS.items() if sign in user_agent), "")
     return " on ".join(filter(None, (browser, system))) or "Unknown device"

@@ -17,13 +17,13 @@ LINK_LIFETIME = timedelta(hours=24)
 
 @transaction.atomic
 def first_workspace() -> Workspace:
-    """The oldest workspace without sample data; created with its owner if there is none."""
+    """Return the oldest workspace without sample data; created with its owner if there is none."""
     return _workspace("My workspace", is_sample_data=False)
 
 
 @transaction.atomic
 def sample_workspace() -> Workspace:
-    """The workspace of simulated runs."""
+    """Return the workspace of simulated runs."""
     return _workspace("Sample data", is_sample_data=True)
 
 
@@ -37,7 +37,7 @@ def _workspace(name: str, is_sample_data: bool) -> Workspace:
 
 @transaction.atomic
 def new_workspace(name: str, owner: User, is_sample_data: bool = False) -> Workspace:
-    """A workspace with its first owner."""
+    """Return a workspace with its first owner."""
     workspace = Workspace.objects.create(name=name, is_sample_data=is_sample_data)
     Membership.objects.create(workspace=workspace, user=owner, role=Membership.OWNER)
     return workspace
@@ -49,7 +49,7 @@ def _owner() -> User:
 
 
 def sign_in_link(workspace: Workspace, base_url: str) -> str:
-    """A URL of this service that signs the workspace's owner in, once, within a day."""
+    """Return a URL of this service that signs the workspace's owner in, once, within a day."""
     owner = workspace.memberships.filter(role=Membership.OWNER).select_related("user").first()
     if owner is None:
         raise ValueError(f"{workspace} has no owner")
@@ -60,5 +60,5 @@ def sign_in_link(workspace: Workspace, base_url: str) -> str:
 
 
 def new_token(workspace: Workspace, name: str, scopes: list[str]) -> str:
-    """The plain text of a new token, which isn't stored."""
+    """Return the plain text of a new token, which isn't stored."""
     return Token.make(workspace, name, scopes)[1]

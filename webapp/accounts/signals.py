@@ -1,4 +1,4 @@
-"""What packages above this one need to know of accounts."""
+"""Signals about accounts for packages above this one."""
 
 from django.dispatch import Signal
 

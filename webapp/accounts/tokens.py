@@ -18,7 +18,7 @@ MOST_TOKENS = 200
 def make(
     workspace: Workspace, by: User, name: str, scopes: list[str], days: int | None
 ) -> tuple[Token, str]:
-    """A new token and its plain text. With `days` None the token never expires."""
+    """Return a new token and its plain text. With `days` None the token never expires."""
     expires_at = None if days is None else timezone.now() + timedelta(days=days)
     token, plain = Token.make(workspace, name, scopes, created_by=by, expires_at=expires_at)
     change = {"scopes": (None, scopes), "expires_at": (None, expires_at and str(expires_at))}
@@ -48,7 +48,7 @@ def keep(token: Token, by: User) -> None:
 
 
 def may_revoke(membership: Membership, token: Token) -> bool:
-    """Owners may revoke any token, members their own."""
+    """Return whether a member may revoke a token: owners any, members their own."""
     if belongs(membership, Audience.OWNERS):
         return True
     return belongs(membership, Audience.MEMBERS) and token.created_by_id == membership.user_id

@@ -13,6 +13,7 @@ from django.utils import timezone
 from advisor.advice import checkpointing
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.costing.cost import RunCost
+from advisor.costing.recoverable import node_costs, recoverable
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand, demand_of
 from advisor.sizing.interruptions import InterruptionRate
@@ -43,8 +44,9 @@ RECENT = timedelta(days=30)
 
 
 def prepare(outcome: Outcome) -> FollowUp:
-    """The advisor's recommendations for an analysed run, to be saved with the analysis. Of a run
-    that wasn't read none follow, but its cost counts. A probe renews those of its job."""
+    """Return the advisor's recommendations for an analysed run, to be saved with the analysis. A
+    run that wasn't read has none, but its cost counts. A probe renews those of its job.
+    """
     if outcome.run.is_probe:
         return lambda run: life_cycle.advise_again(run.job) if outcome.is_final else None
     if outcome.measured is None or outcome.measured.too_large:
@@ -54,8 +56,9 @@ def prepare(outcome: Outcome) -> FollowUp:
 
 
 def recommendations(outcome: Outcome) -> list[Recommendation]:
-    """The recommendations from a run; none if it failed, was stopped, wasn't measured or is a
-    probe."""
+    """Return the recommendations from a run; none if it failed, was stopped, wasn't measured or is
+    a probe.
+    """
     run, measured = outcome.run, outcome.measured
     if (
         run.is_probe
@@ -65,7 +68,9 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
     ):
         return []
     machines = [facts(node) for node in outcome.nodes]
-    demand = demand_of(machines, measured.figures, run.duration.total_seconds())
+    demand = demand_of(
+        machines, measured.figures, run.duration.total_seconds(), run.began_at.date()
+    )
     may_buy = allowed_for(run, demand, outcome.nodes, outcome.book, timezone.now())
     # Without a price no advice asks what other runs cost, or how fast other machines are.
     has_price = outcome.cost.total_usd is not None
@@ -85,21 +90,30 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         evidence=_evidence(outcome, demand) if has_price else Evidence(),
         speed=measured.speed,
         interrupted=_interrupted(run, demand, measured.judgements),
+        recovered=recoverable(
+            measured.judgements,
+            measured.ledger,
+            run.duration.total_seconds(),
+            node_costs(outcome.cost),
+        ),
     )
 
 
 def _interrupted(
     run: Run, demand: Demand | None, judgements: Sequence[RuleJudgement]
 ) -> InterruptionRate | None:
-    """How often nodes like the run's are; None: too little is known, or no advice depends on it."""
+    """Return how often nodes like the run's are interrupted; None if too little is known, or no
+    advice depends on it.
+    """
     if demand is None or not checkpointing.saves(judgements):
         return None
     return rate_of(run.workspace, demand, timezone.now())
 
 
 def _evidence(outcome: Outcome, demand: Demand | None) -> Evidence:
-    """What was measured of the job, this run included, if its reference ran on the GPUs of this
-    run, and of the workspace's other jobs."""
+    """Return what was measured of the job, this run included if its reference ran on the GPUs of
+    this run, and of the workspace's other jobs.
+    """
     if demand is None:
         return Evidence()
     return evidence_from(
@@ -108,7 +122,9 @@ def _evidence(outcome: Outcome, demand: Demand | None) -> Evidence:
 
 
 def evidence_from(run: Run, ran: Sequence[Ran], demand: Demand) -> Evidence:
-    """From what is known of the run's job, and what was measured of other jobs."""
+    """Return the evidence from what is known of the run's job, and what was measured of other
+    jobs.
+    """
     machines = machine_speeds(ran, demand.instance_type)
     if not demand.gpus:
         return Evidence(machines=machines)
@@ -127,7 +143,8 @@ def evidence_from(run: Run, ran: Sequence[Ran], demand: Demand) -> Evidence:
 def _recent_costs_usd(
     run: Run, nodes: Sequence[Node], judgements: list[RuleJudgement], cost: RunCost
 ) -> list[Decimal]:
-    """The costs of the job's priced runs of the last 30 days that are like this one, including it.
+    """Return the costs of the job's priced runs of the last 30 days that are like this one,
+    including it.
 
     Like it: on the same machines, and waiting for data if this run did. Runs that had nothing to
     save must not count in a month's saving.

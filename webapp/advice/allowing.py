@@ -1,4 +1,4 @@
-"""Which ways to buy, and which regions, the advisor of a workspace may propose."""
+"""Settings of the ways to buy, and of the regions, that the advisor of a workspace may propose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_JOBS = 500
 
 
 class RegionError(ValueError):
-    """A region can't be allowed. `fix` says what to do."""
+    """Raised when a region can't be allowed. `fix` says what to do."""
 
     def __init__(self, detail: str, fix: str) -> None:
         super().__init__(detail)
@@ -30,7 +30,9 @@ class RegionError(ValueError):
 
 
 def checked_regions(workspace: Workspace, names: Iterable[str]) -> list[str]:
-    """Each once, by name. Raises RegionError for one without prices, and for too many."""
+    """Return each region once, by name. Raises RegionError for one without prices, and for too
+    many.
+    """
     wanted = sorted(set(names))
     if len(wanted) > MOST_REGIONS:
         raise RegionError(f"These are more than {MOST_REGIONS} regions.", "Name fewer.")

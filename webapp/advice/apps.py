@@ -8,11 +8,14 @@ class AdviceConfig(AppConfig):
     def ready(self) -> None:
         from webapp.advice.advising import prepare
         from webapp.advice.life_cycle import advise_again, move
+        from webapp.advice.recounting import KIND
         from webapp.advice.settling import settle
         from webapp.analysis.hooks import follow_analyses
         from webapp.analysis.signals import runs_judged
+        from webapp.background.kinds import register
         from webapp.runs.signals import history_changed, metrics_set, runs_moved
 
+        register(KIND)
         follow_analyses(prepare)
         runs_judged.connect(settle)
         metrics_set.connect(settle)

@@ -1,4 +1,4 @@
-"""How past estimates of a workspace held, for the intervals of new ones."""
+"""Calibrates the intervals of new estimates by how past ones of a workspace held."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ LOOKED_AT = 1000
 
 
 def calibrated(advised: Sequence[Advised], outcome: Outcome) -> list[Advised]:
-    """With intervals as wide as past estimates of the same kind in the workspace call for. Without
-    a price they have none."""
+    """Return the advice with intervals as wide as past estimates of the same kind in the workspace
+    call for. Without a price they have none.
+    """
     workspace, cost_usd = outcome.run.workspace, outcome.cost.total_usd
     if cost_usd is None:
         return list(advised)
@@ -25,7 +26,7 @@ def calibrated(advised: Sequence[Advised], outcome: Outcome) -> list[Advised]:
 
 
 def factor_of(workspace: Workspace, kind: str) -> float:
-    """1 or more."""
+    """Return the factor of intervals, 1 or more."""
     checked = RealisedSaving.objects.filter(
         recommendation__job__workspace=workspace,
         recommendation__kind=kind,

@@ -1,4 +1,4 @@
-"""What people decide about recommendations: dismiss, snooze, follow by hand, and undo."""
+"""Decisions of people about recommendations: dismiss, snooze, follow by hand, and undo."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ UNDONE = {
 
 
 class DecisionError(ValueError):
-    """The recommendation's state doesn't allow it. The message says why."""
+    """Raised when the recommendation's state doesn't allow the decision. The message says why."""
 
 
 def dismiss(row: Recommendation, by: Actor, reason: str) -> Recommendation:
-    """It is no longer recommended, also from later runs. What runs saved by it isn't counted."""
+    """Dismiss a recommendation, also for later runs. What runs saved by it isn't counted."""
     return _decide(row, by, Recommendation.DISMISSED, state_reason=reason)
 
 
 def snooze(row: Recommendation, by: Actor, until: datetime) -> Recommendation:
-    """It is not shown as open until then. Raises DecisionError: it isn't open, or the time isn't
-    within the next year."""
+    """Hide a recommendation from the open ones until then. Raises DecisionError: it isn't open,
+    or the time isn't within the next year.
+    """
     if not timezone.now() < until <= timezone.now() + MOST_SNOOZE:
         raise DecisionError("Choose a day within the next year.")
     _check_open(row)
@@ -43,7 +44,7 @@ def snooze(row: Recommendation, by: Actor, until: datetime) -> Recommendation:
 
 
 def follow(row: Recommendation, by: Actor) -> Recommendation:
-    """Runs from now on follow it. Raises DecisionError: it isn't open."""
+    """Note that runs from now on follow it. Raises DecisionError: it isn't open."""
     _check_open(row)
     return _decide(row, by, Recommendation.CLAIMED, followed_since=timezone.now())
 
@@ -81,6 +82,7 @@ def _decide(row: Recommendation, by: Actor, state: str, **values: Any) -> Recomm
     _change(held, by, state, state=state, **unclaimed, **decided)
     if state == Recommendation.DISMISSED:
         held.savings.all().delete()
+        held.not_followed_by.clear()
     settle(job)
     held.refresh_from_db()
     return held
@@ -94,7 +96,7 @@ def _check_open(row: Recommendation) -> None:
 
 
 def _locked(row: Recommendation) -> tuple[Any, Recommendation]:
-    """Its job, and the row as it is then."""
+    """Lock the recommendation's job, and return both as they are then."""
     job = locks.job(row.job_id)
     return job, Recommendation.objects.select_related("run").get(pk=row.pk)
 

@@ -1,4 +1,4 @@
-"""What a recommendation promised, as it is frozen and as the proof reads it."""
+"""The estimate of a recommendation, as it is frozen and as the proof reads it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from advisor.proof.runs import PLACE, Estimate, Promise
+from advisor.proof.runs import PLACE, CandidateTable, Estimate, Promise
 from webapp.advice import evidence
 from webapp.advice.models import Recommendation
 
@@ -14,7 +14,7 @@ SUMS = ("saving_low_usd", "saving_usd", "saving_high_usd", "monthly_saving_usd")
 
 
 def document(row: Recommendation) -> dict[str, Any]:
-    """What the row promises now, with the figures of its evidence; money as text."""
+    """Return the row's estimate of now, with the figures of its evidence; money as text."""
     run = row.run
     return {
         **{name: _text(getattr(row, name)) for name in SUMS},
@@ -27,15 +27,15 @@ def document(row: Recommendation) -> dict[str, Any]:
 
 
 def is_about_place(row: Recommendation) -> bool:
-    """Whether runs follow it by settings that only `evidence.configurations` knows."""
+    """Return whether runs follow it by settings that only `evidence.configurations` knows."""
     return not row.change.keys().isdisjoint(PLACE)
 
 
 def promise(row: Recommendation) -> Promise:
-    """For the proof. A later run may equal a row of any table that was shown: what it is now, and
-    what a person saw first."""
+    """Return the estimate for the proof. A later run may equal a row of any table that was shown:
+    what it is now, and what a person saw first.
+    """
     frozen = row.claimed_estimate or document(row)
-    seen = (row.seen_estimate or {}).get("candidates", [])
     run, expired_by = row.run, row.expired_by
     known = evidence.configurations([run]) if is_about_place(row) else {}
     return Promise(
@@ -45,12 +45,19 @@ def promise(row: Recommendation) -> Promise:
         workload_key=run.summary.workload_key,
         configuration=known.get(run.pk, run.configuration),
         change=row.change,
-        candidates=[*frozen["candidates"], *seen],
+        tables=[
+            _table(each) for each in (frozen, row.seen_estimate or {}) if each.get("candidates")
+        ],
         rules=row.rules,
         estimate=_estimate(frozen),
+        kind=row.dedupe_key,
         followed_since=row.followed_since,
         until=(expired_by.began_at, expired_by.number) if expired_by is not None else None,
     )
+
+
+def _table(shown: Mapping[str, Any]) -> CandidateTable:
+    return CandidateTable(_usd(shown["cost_usd"]), shown["candidates"])
 
 
 def _estimate(frozen: Mapping[str, Any]) -> Estimate:

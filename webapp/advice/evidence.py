@@ -23,19 +23,20 @@ from webapp.prices.book import price_book
 from webapp.runs.models import Job, Node, Run, RunQuerySet, began
 
 MOST_RUNS = 1500
-"""The newest runs that are looked at."""
+"""The most runs that are looked at, the newest first."""
 
 
 def complete_runs(job: Job) -> RunQuerySet:
-    """The finished runs whose analysis is final, without excluded ones and probes. A part of a run
-    proves nothing."""
+    """Return the finished runs whose analysis is final, without excluded ones and probes. A part of
+    a run proves nothing.
+    """
     done = Q(analysis=None) | Q(analysis__is_final=True)
     found = job.compared_runs.filter(done, state=Run.FINISHED, is_excluded=False)
     return found.defer("command", "git", "metric_progress", "note")
 
 
 def runs_since(job: Job, since: datetime) -> list[Run]:
-    """The job's complete runs since then and a baseline before, in order of time."""
+    """Return the job's complete runs since then and a baseline before, in order of time."""
     later = complete_runs(job).alias(began=began()).filter(began__gte=since)
     runs = list(later.newest_first()[:MOST_RUNS])[::-1]
     if not runs or len(runs) == MOST_RUNS:
@@ -47,8 +48,9 @@ def runs_since(job: Job, since: datetime) -> list[Run]:
 def plain(
     runs: Sequence[Run], rules: Collection[str], knows_place: bool = False
 ) -> list[CompleteRun]:
-    """With the states of the named rules, and the precision that was measured as a setting.
-    `knows_place`: see `configurations`."""
+    """Return the runs with the states of the named rules, and the precision that was measured as a
+    setting. `knows_place`: see `configurations`.
+    """
     states: dict[UUID, dict[str, str]] = defaultdict(dict)
     judged = Judgement.objects.filter(run__in=runs, rule__in=rules) if rules else ()
     for row in judged:
@@ -76,8 +78,9 @@ def plain(
 
 
 def configurations(runs: Sequence[Run]) -> dict[UUID, dict[str, Any]]:
-    """The configurations with the region and service of the machines, which stored ones don't have:
-    by them alone runs stay comparable."""
+    """Return the configurations with the region and service of the machines, which stored ones
+    don't have: by them alone runs stay comparable.
+    """
     first = Node.objects.filter(attempt__run__in=runs, number=1).select_related("attempt")
     keys = {node.attempt.run_id: pricing.price_key(node) for node in first}
     return {
@@ -88,13 +91,14 @@ def configurations(runs: Sequence[Run]) -> dict[UUID, dict[str, Any]]:
 
 
 class Prices:
-    """What the machines of a job's runs cost at other times. Reads rows only if asked."""
+    """Prices of the machines of a job's runs at other times. Rows are read only if needed."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._nodes: dict[int, Node | None] = {}
 
     def __call__(self, run: CompleteRun, at: datetime) -> Decimal | None:
-        """USD per hour of a node; None: no price."""
+        """Return the USD per hour of a node, or None without a price."""
         node = self._node(run.number)
         if node is None:
             return None
@@ -102,8 +106,10 @@ class Prices:
         return priced.row.usd_per_hour if priced else None
 
     def _node(self, number: int) -> Node | None:
-        own = Node.objects.filter(attempt__run__job=self._job, attempt__run__number=number)
-        return own.order_by("number").first()
+        if number not in self._nodes:
+            own = Node.objects.filter(attempt__run__job=self._job, attempt__run__number=number)
+            self._nodes[number] = own.order_by("number").first()
+        return self._nodes[number]
 
     @cached_property
     def _book(self) -> PriceBook:

@@ -23,7 +23,7 @@ HELP = {
 
 
 class BuyingForm(forms.Form):
-    """`other_regions` is a list after validation."""
+    """Form of what the advisor may propose. `other_regions` is a list after validation."""
 
     may_buy = forms.MultipleChoiceField(choices=list(WAYS.items()), required=False)
     other_regions = forms.CharField(label="Other regions", max_length=1000, required=False)
@@ -35,7 +35,7 @@ class BuyingForm(forms.Form):
 
     @property
     def ways(self) -> list[tuple[str, str, str]]:
-        """Name, label and help of each."""
+        """Return name, label and help of each way."""
         return [(name, label[0].upper() + label[1:], HELP[name]) for name, label in WAYS.items()]
 
     @property
@@ -61,7 +61,9 @@ OPTIONS = {"on_demand": "on demand", "spot": "spot", "reserved": "reserved"}
 
 
 class WhatIfForm(forms.Form):
-    """A question about a run, from the query of a page's address. Empty fields: as in the run."""
+    """Form of a question about a run, from the query of a page's address. An empty field means "as
+    in the run".
+    """
 
     objective = forms.ChoiceField(
         label="What counts", choices=list(OBJECTIVES.items()), initial=CHEAPEST, required=False
@@ -110,7 +112,7 @@ class WhatIfForm(forms.Form):
         return said
 
     def question(self) -> Question:
-        """Call it on a valid form."""
+        """Return the question of a valid form."""
         said = self.cleaned_data
         return Question(
             objective=self._objective(),

@@ -1,4 +1,4 @@
-"""Which recommendations people have seen, and what they promised then."""
+"""Records which recommendations people have seen, and what these promised then."""
 
 from __future__ import annotations
 

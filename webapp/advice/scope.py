@@ -19,18 +19,20 @@ UNREAD = (
 
 
 def recommendations_of(workspace: Workspace | None) -> QuerySet[Recommendation]:
-    """In any state, of jobs that aren't deleted or merged, from runs that aren't deleted."""
+    """Return recommendations in any state, of jobs that aren't deleted or merged, from runs that
+    aren't deleted.
+    """
     present = Recommendation.objects.filter(job__in=scope.jobs_of(workspace), run__deleted_at=None)
-    return present.select_related("job", "run", "claimed_by", "proven_by")
+    return present.select_related("job", "run", "claimed_by", "proven_by", "reopened_by")
 
 
 def recommendations_of_job(job: Job) -> QuerySet[Recommendation]:
-    """In any state; the newest decisions first."""
+    """Return a job's recommendations in any state; the newest decisions first."""
     return recommendations_of(job.workspace).filter(job=job).order_by("-changed_at", "-pk")
 
 
 def realised_savings_of(workspace: Workspace) -> QuerySet[RealisedSaving]:
-    """What runs saved by following recommendations, with both, in order of time."""
+    """Return the savings of runs that followed recommendations, with both, in order of time."""
     present = RealisedSaving.objects.filter(
         recommendation__in=recommendations_of(workspace).select_related(None).order_by(),
         recommendation__state__in=Recommendation.FOLLOWED,

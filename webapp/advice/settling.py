@@ -6,16 +6,19 @@ counted twice and none is missed. What a person decided stays.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from advisor.comparison.job_metrics import from_document
-from advisor.proof.proving import CLAIMED, COUNTED, Proof, prove
+from advisor.proof.ledger import COUNTED
+from advisor.proof.proving import CLAIMED, Proof, prove
 from advisor.proof.saving import RunSaving
 from webapp.advice import estimates, evidence
 from webapp.advice.models import RealisedSaving, Recommendation
@@ -23,7 +26,7 @@ from webapp.analysis import noise_prior
 from webapp.runs.models import Job, Run
 
 RECENTLY = timedelta(days=30)
-"""How long an expired recommendation may still turn out to have been followed."""
+"""The time for which an expired recommendation may still turn out to have been followed."""
 _SAVING_FIELDS = [
     field.name
     for field in RealisedSaving._meta.concrete_fields
@@ -38,19 +41,25 @@ UNCLAIMED: Mapping[str, Any] = {
     "realised_low_usd": None,
     "realised_high_usd": None,
     "realised_runs": 0,
+    "reopened_by": None,
 }
 
 
-def settle(job: Job, **_: Any) -> None:
+def settle(job: Job, *, is_whole: bool = False, **_: Any) -> None:
     """Write what the job's runs tell of its recommendations. Call in a transaction that has the
-    job locked."""
+    job locked.
+
+    Args:
+        is_whole: also of those of which no new run counts.
+    """
     rows = list(_open_to_proof(job))
+    if not is_whole:
+        rows = _still_counted(rows)
     if not rows:
         return
     runs = evidence.runs_since(job, min(row.run.began_at for row in rows))
     if len(runs) == evidence.MOST_RUNS:
-        # What began before them stays as it was proven.
-        rows = [row for row in rows if row.run.began_at >= runs[0].began_at]
+        rows = _given_since(runs[0].began_at, rows)
     rules = {rule for row in rows for rule in row.rules}
     proofs = prove(
         [estimates.promise(row) for row in rows],
@@ -60,20 +69,68 @@ def settle(job: Job, **_: Any) -> None:
         from_document(job.metrics),
     )
     numbered = {run.number: run for run in runs}
+    gone_back = _gone_back(rows)
     for row in rows:
-        _write(row, proofs.get(row.pk), numbered)
+        proof = proofs.get(row.pk)
+        _write(row, proof, numbered)
+        fresh = {numbered[number].pk for number in proof.gone_back} if proof else set()
+        if fresh != gone_back[row.pk]:
+            row.not_followed_by.set(run for run in runs if run.pk in fresh)
+
+
+def _still_counted(rows: Sequence[Recommendation]) -> list[Recommendation]:
+    """Return those that new runs count for, and of the others each that was first followed after
+    the evidence of one of these: what it saved would be counted for that one, too."""
+    counted = [row for row in rows if not is_over(row)]
+    since = min((row.run.began_at for row in counted), default=None)
+    over = [
+        (row.claimed_by.began_at, row.pk, row) for row in rows if row.claimed_by and is_over(row)
+    ]
+    for followed_at, _, row in sorted(over, reverse=True):
+        if since is None or followed_at <= since:
+            break
+        counted.append(row)
+        since = min(since, row.run.began_at)
+    return counted
+
+
+def _given_since(first: datetime, rows: Sequence[Recommendation]) -> list[Recommendation]:
+    """Return those of whose evidence, and of all that was followed after it, the runs are known.
+    The others stay as they were proven."""
+    for row in sorted(rows, key=lambda row: row.run.began_at):
+        if row.claimed_by is not None and row.run.began_at < first:
+            first = max(first, row.claimed_by.began_at)
+    return [row for row in rows if row.run.began_at >= first]
+
+
+def _gone_back(rows: Sequence[Recommendation]) -> Mapping[int, set[UUID]]:
+    """Return the runs that are stored as having gone back, by recommendation."""
+    found: dict[int, set[UUID]] = defaultdict(set)
+    stored = Recommendation.not_followed_by.through.objects.filter(recommendation__in=rows)
+    for row_id, run_id in stored.values_list("recommendation_id", "run_id"):
+        found[row_id].add(run_id)
+    return found
+
+
+def is_over(row: Recommendation) -> bool:
+    """Return whether it was first followed more than a year ago."""
+    until = counted_until(row)
+    return until is not None and until < timezone.now()
+
+
+def counted_until(row: Recommendation) -> datetime | None:
+    """Return until when runs that follow it count, or None if no run has followed it."""
+    return row.claimed_by.began_at + COUNTED if row.claimed_by is not None else None
 
 
 def _open_to_proof(job: Job) -> QuerySet[Recommendation]:
-    """Those that runs may follow, or have followed in the last year. Provisional advice may still
-    change, and advice that a person dismissed is left alone."""
-    now = timezone.now()
+    """Return those that runs may follow, or have followed. Provisional advice may still change, and
+    advice that a person dismissed is left alone."""
     state = Recommendation
-    followed = Q(state__in=state.FOLLOWED) & (
-        Q(claimed_by=None) | Q(claimed_by__started_at__gte=now - COUNTED)
-    )
-    expired = Q(state=state.EXPIRED, changed_at__gte=now - RECENTLY)
-    wanted = Q(state__in=(state.ACTIVE, state.SNOOZED)) | followed | expired
+    expired = Q(state=state.EXPIRED, changed_at__gte=timezone.now() - RECENTLY)
+    # One that ended with its own evidence was never there for a later run to follow.
+    expired &= ~Q(expired_by=F("run"))
+    wanted = Q(state__in=(state.ACTIVE, state.SNOOZED, *state.FOLLOWED)) | expired
     rows = Recommendation.objects.filter(wanted, job=job, is_provisional=False)
     return rows.select_related("run", "claimed_by", "expired_by").order_by("pk")
 
@@ -100,7 +157,7 @@ def _set(row: Recommendation, values: Mapping[str, Any]) -> None:
 
 
 def _found(row: Recommendation, proof: Proof, runs: Mapping[int, Run]) -> dict[str, Any]:
-    """The columns that a proof fills. The estimate is frozen once."""
+    """Return the columns that a proof fills. The estimate is frozen once."""
     realised = proof.realised
     return {
         "state": proof.state,
@@ -113,7 +170,17 @@ def _found(row: Recommendation, proof: Proof, runs: Mapping[int, Run]) -> dict[s
         "realised_low_usd": realised.low_usd if realised else None,
         "realised_high_usd": realised.high_usd if realised else None,
         "realised_runs": realised.runs if realised else 0,
+        "reopened_by": row.reopened_by if _stays_reopened(row, proof, runs) else None,
     }
+
+
+def _stays_reopened(row: Recommendation, proof: Proof, runs: Mapping[int, Run]) -> bool:
+    """Return whether the newest run has gone back; one that isn't complete is believed until it
+    is.
+    """
+    is_complete = any(run.pk == row.reopened_by_id for run in runs.values())
+    may_pay = proof.state != Recommendation.FAILED
+    return may_pay and (proof.is_lapsed or not is_complete)
 
 
 def _reason(proof: Proof) -> str:
@@ -127,7 +194,7 @@ def _reason(proof: Proof) -> str:
 
 
 def _state_unfollowed(row: Recommendation) -> str:
-    """Open again, unless another one of its kind is."""
+    """Return the state: open again, unless another one of its kind is open."""
     same = Recommendation.objects.filter(job_id=row.job_id, dedupe_key=row.dedupe_key)
     is_taken = same.filter(state__in=(Recommendation.ACTIVE, Recommendation.SNOOZED)).exists()
     return Recommendation.EXPIRED if is_taken else Recommendation.ACTIVE
@@ -160,6 +227,7 @@ def _saving(row: Recommendation, saved: RunSaving, run: Run) -> RealisedSaving:
         low_usd=low,
         high_usd=high,
         baseline_usd=saved.baseline_usd,
+        is_own_way=saved.is_own_way,
         predicted_low_usd=promised[0],
         predicted_usd=promised[1],
         predicted_high_usd=promised[2],

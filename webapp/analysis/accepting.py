@@ -1,4 +1,4 @@
-"""Accepting a regression: its level becomes the measure of later runs. Can be taken back."""
+"""Accepts a regression: its level becomes the reference of later runs. This can be undone."""
 
 from __future__ import annotations
 

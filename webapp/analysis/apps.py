@@ -6,7 +6,15 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
-        from webapp.analysis import compaction, numbered_steps, queue, service_figures, sharing
+        from webapp.analysis import (
+            compaction,
+            numbered_steps,
+            queue,
+            recounting,
+            service_figures,
+            sharing,
+        )
+        from webapp.analysis.hooks import follow_analyses
         from webapp.analysis.repricing import (
             price_again,
             price_what_had_no_price,
@@ -18,6 +26,7 @@ class AnalysisConfig(AppConfig):
         from webapp.prices.signals import prices_ended, rates_changed
         from webapp.runs.signals import history_changed, machine_corrected, runs_came_or_went
 
+        follow_analyses(recounting.prepare)
         register(queue.KIND)
         register(compaction.KIND)
         metrics.register(service_figures.HELP, service_figures.figures)

@@ -21,7 +21,7 @@ from webapp.runs.models import Chunk, Node
 
 VERSION = 1
 MOST_SPANS = 20
-"""Made by one task."""
+"""The most spans that one task makes."""
 MOST_OUTDATED = 20
 """Nodes of earlier releases that are queued at once."""
 NEW_HOURS = {60: 4, 600: 12, 3600: 96}
@@ -41,13 +41,15 @@ class _Span:
 
 
 def outdated_nodes() -> list[int]:
-    """Some nodes whose chunks an earlier release made, or didn't make."""
+    """Return some nodes whose chunks an earlier release made, or didn't make."""
     rows = Compaction.objects.filter(charts_version__lt=VERSION, given_up_at=None)
     return list(rows.order_by("pk").values_list("node_id", flat=True)[:MOST_OUTDATED])
 
 
 def renew(node: Node, settled_before: float) -> bool:
-    """Make what is missing of the hours before this time (Unix ms); True: there is more to make."""
+    """Make the missing chunks of the hours before this time (Unix ms); return True if there is more
+    to make.
+    """
     is_ended = settled_before == float("inf")
     due = list(_due(node, settled_before, is_ended))
     for span in due[:MOST_SPANS]:
@@ -59,7 +61,7 @@ def renew(node: Node, settled_before: float) -> bool:
 
 
 def _due(node: Node, settled_before: float, is_ended: bool) -> Iterator[_Span]:
-    """Finer tiers first: coarser ones are made of them."""
+    """Yield the spans to make. Finer tiers come first, because coarser ones are made of them."""
     live = Chunk.objects.filter(node=node, replaced_at=None)
     stored = live.filter(kind__in=("samples", "steps")).values_list("starts_at", flat=True)
     hours = sorted({ms for ms in map(to_ms, stored.distinct()) if ms < settled_before})

@@ -1,4 +1,4 @@
-"""Which checkpoint files a run saved, and which it had loaded before its first step."""
+"""Stores which checkpoint files a run saved, and which it had loaded before its first step."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Times = dict[str, int]
 
 @dataclass(frozen=True)
 class Files:
-    """Fingerprint -> time, in microseconds since 1970."""
+    """Files by their fingerprints, with a time in microseconds since 1970."""
 
     saved: Times
     loaded: Times
 
 
 def save(run: Run, outcome: Outcome) -> None:
-    """Without samples, the known files are kept."""
+    """Write the run's checkpoint files. Without samples, the known files are kept."""
     measured, since = outcome.measured, outcome.run.started_at
     if measured is None or measured.steps is None or since is None:
         return

@@ -38,13 +38,13 @@ def replace(node: Node, old: Sequence[ChunkRef], new: Sequence[ChunkRef]) -> boo
 
 
 def are_live(node: Node, refs: Sequence[ChunkRef]) -> bool:
-    """Whether none of these has been replaced."""
+    """Return whether none of these chunks has been replaced."""
     live = Chunk.objects.filter(node=node, replaced_at=None)
     return live.filter(object_key__in=[ref.key for ref in refs]).count() == len(refs)
 
 
 def save(node: Node, ref: ChunkRef) -> None:
-    """Of an object that is written. Saving it again makes it live again."""
+    """Write the row of a chunk whose object is written. Saving it again makes it live again."""
     Chunk.objects.update_or_create(
         object_key=ref.key,
         defaults={

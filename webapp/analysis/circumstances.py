@@ -29,7 +29,9 @@ def of(run: Run) -> Circumstances:
 
 
 def machines(runs: Sequence[Run]) -> dict[UUID, str]:
-    """Run -> the machine or processor by which its time may differ; empty: neither comes back."""
+    """Return, for each run, the machine or processor by which its time may differ; empty if neither
+    comes back.
+    """
     nodes: dict[UUID, list[Node]] = defaultdict(list)
     known = Node.objects.filter(attempt__run__in=runs).select_related("attempt").order_by("number")
     for node in known.only("hostname", "machine_id", "cpu_model", "attempt__run_id"):
@@ -50,7 +52,9 @@ def _processor(node: Node) -> str:
 
 
 def _machine_seconds(run: Run) -> float | None:
-    """Runs that were analysed by an earlier version have no exact figure."""
+    """Return the machines' seconds. Runs that were analysed by an earlier version have no exact
+    figure.
+    """
     if run.summary.machine_seconds is not None:
         return run.summary.machine_seconds or None
     if run.duration is None or not run.summary.node_count:
@@ -59,7 +63,9 @@ def _machine_seconds(run: Run) -> float | None:
 
 
 def _charged_share(run: Run) -> float | None:
-    """Of its machines' price; None: no price, or unequal machines."""
+    """Return the charged share of the machines' price; None without a price, or if machines are
+    unequal.
+    """
     seconds, usd_per_hour = _machine_seconds(run), run.summary.usd_per_hour
     if not seconds or not usd_per_hour or run.cost_usd is None:
         return None

@@ -27,7 +27,9 @@ HOUR = timedelta(hours=1)
 
 
 class ColumnChunks:
-    """Of one run; keys are in the run's own folder, and only its own rows are looked up."""
+    """Column chunks of one run; keys are in the run's own folder, and only its own rows are looked
+    up.
+    """
 
     def __init__(self, run: Run, nodes: Sequence[Node]) -> None:
         self._run = run
@@ -37,7 +39,7 @@ class ColumnChunks:
         self._used: set[str] = set()
 
     def find(self, node_key: str, name: str) -> bytes | None:
-        """See `advisor.store.columns.Carried`."""
+        """Return a kept body; see `advisor.store.columns.Carried`."""
         key = self._known.get((node_key, name))
         if key is None:
             return None
@@ -48,7 +50,8 @@ class ColumnChunks:
             return None
 
     def keep(self, node_key: str, name: str, hour_ms: int, body: bytes) -> None:
-        """See `advisor.store.columns.Carried`. Of a run that has ended, nothing is kept.
+        """Keep a body; see `advisor.store.columns.Carried`. Nothing is kept of a run that has
+        ended.
 
         The object is written first: if this is killed in between, it is left for the sweep of
         orphans.
@@ -63,8 +66,9 @@ class ColumnChunks:
         self._used.add(key)
 
     def replace_unused(self) -> None:
-        """Those of earlier grids, of hours that were compacted again, or after a late segment; all
-        if the run has ended."""
+        """Replace the chunks that this analysis didn't use: those of earlier grids, of hours that
+        were compacted again, or after a late segment; all if the run has ended.
+        """
         used = self._used if self._run.state == Run.RUNNING else set()
         unused = sorted(set(self._known.values()) - used)
         for start in range(0, len(unused), AT_ONCE):
@@ -82,6 +86,6 @@ def _known() -> QuerySet[Chunk]:
 
 
 def _name(key: str) -> tuple[str, str]:
-    """The node's key and the name of the part, of an object's key."""
+    """Return the node's key and the name of the part, from an object's key."""
     *_, node_key, file = key.split("/")
     return node_key, file.rpartition("-")[2].removesuffix(".columns")

@@ -33,7 +33,7 @@ SETTLED_AFTER = timedelta(minutes=10)
 # Reading a hot segment takes about 1 ms, so a run's page should read a handful. Agents send six a
 # minute, so with half of them a node is merged every minute, and never has those of two.
 MOST_HOT = 3
-# Of many nodes, those with the most hot segments come first: this is a few seconds' work a minute.
+# The nodes with the most hot segments come first: this is a few seconds' work a minute.
 MOST_MERGED = 100
 # A larger tail is left as it is, and the next segments begin another.
 LARGE_TAIL_BYTES = 500_000
@@ -44,7 +44,7 @@ ENDED = (Run.FINISHED, Run.FAILED, Run.STOPPED, Run.LOST)
 GRACE, TAIL_GRACE = timedelta(hours=1), timedelta(minutes=10)
 DELETED_AT_ONCE = 200
 MOST_HOURS = 24
-"""Compacted by one task: the next one may be another node's."""
+"""The most hours that one task compacts: the next one may be another node's."""
 KIND = Kind(
     id="compaction",
     title="Compaction",
@@ -52,7 +52,7 @@ KIND = Kind(
     work="webapp.analysis.tasks.compact",
     key="node_id",
     limits=Limits(
-        # As long as it may take: a node with many hours takes minutes.
+        # The lease lasts as long as a compaction may take: a node with many hours takes minutes.
         lease=timedelta(minutes=10),
         max_attempts=30,
         first_pause=timedelta(minutes=1),
@@ -72,8 +72,9 @@ KIND = Kind(
 
 
 def due_nodes(now: datetime) -> list[int]:
-    """Nodes with hot segments or tails of an ended run or a passed hour, or with many hot
-    segments; and some whose charts' chunks an earlier release didn't make."""
+    """Return nodes with hot segments or tails of an ended run or a passed hour, or with many hot
+    segments; and some whose charts' chunks an earlier release didn't make.
+    """
     ended = Q(session__node__attempt__run__state__in=ENDED, received_at__lt=now - ENDED_BEFORE)
     passed = Q(received_at__lt=now - HOUR - SETTLED_AFTER)
     hot = Segment.objects.filter(ended | passed, compacted_at=None).order_by()
@@ -110,7 +111,7 @@ def _crowded_nodes() -> list[int]:
 
 def compact_node(node_id: int) -> bool:
     """Compact the first settled hours of a node that have hot segments or tails, and merge the
-    segments of later hours to tails; True: there is more to compact.
+    segments of later hours to tails; return True if there is more to compact.
 
     Safe to repeat and to interrupt.
 
@@ -130,20 +131,20 @@ def compact_node(node_id: int) -> bool:
 
 
 def _settled_before_ms(node: Node, now: datetime) -> float:
-    """Hours that begin before this time get no more segments, as far as can be told; Unix ms."""
+    """Return the time (Unix ms) before which hours get no more segments, as far as can be told."""
     if node.attempt.run.state in ENDED:
         return float("inf")
     return (now - HOUR - SETTLED_AFTER).timestamp() * 1000
 
 
 def _waiting_hours(history: NodeHistory) -> set[int]:
-    """Those with segments or tails, Unix ms."""
+    """Return the hours with segments or tails, in Unix ms."""
     waiting = {ms for ref in history.segments for ms in ref.hours_ms}
     return waiting | {ref.hour_ms for ref in history.chunks if ref.kind == "tail"}
 
 
 def _merge(node: Node, history: NodeHistory, segments: list[SegmentRef]) -> None:
-    """Each hour's segments into its youngest tail, or a new one if that is large."""
+    """Merge each hour's segments into its youngest tail, or a new one if that is large."""
     store, prefix = open_store(settings.OBJECTS_URL), f"runs/{node.attempt.run_id}"
     made, replaced = [], []
     for hour_ms in sorted({ms for ref in segments for ms in ref.hours_ms}):
@@ -159,7 +160,7 @@ def _merge(node: Node, history: NodeHistory, segments: list[SegmentRef]) -> None
 
 
 def _compact_settled(node: Node, settled_before: float) -> bool:
-    """True: there are more hours than are compacted at once."""
+    """Compact the settled hours; return True if there are more than are compacted at once."""
     history = node_history(node)
     hours = sorted(ms for ms in _waiting_hours(history) if ms < settled_before)
     chosen = set(hours[:MOST_HOURS])
@@ -181,8 +182,9 @@ def _compact_settled(node: Node, settled_before: float) -> bool:
 def _swap(
     node: Node, hot: Sequence[SegmentRef], old: Sequence[ChunkRef], new: Sequence[ChunkRef]
 ) -> None:
-    """Readers see either the segments and old chunks or the new ones. Another worker's swap wins
-    over ours."""
+    """Swap the rows, so that readers see either the segments and old chunks or the new ones.
+    Another worker's swap wins over ours.
+    """
     Node.objects.select_for_update().get(pk=node.pk)
     segments = [ref.key for ref in hot]
     ours = _hot(node).filter(object_key__in=segments)
@@ -215,7 +217,7 @@ def delete_replaced(now: datetime) -> None:
 
 
 def _batches(rows: QuerySet[Any]) -> Iterator[dict[int, str]]:
-    """Primary key -> key of the object, some rows at a time."""
+    """Yield the keys of objects by the rows' primary keys, some rows at a time."""
     found = iter(list(rows.values_list("pk", "object_key")))
     while batch := dict(islice(found, DELETED_AT_ONCE)):
         yield batch

@@ -1,4 +1,4 @@
-"""Which runs of a job are compared, and what people set about it."""
+"""Decides which runs of a job are compared, by what is detected and what people set."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from webapp.runs.models import Job, Run
 
 MOST_NAMED, MOST_CHARACTERS = 3, 60
 Keys = tuple[str, str]
-"""Of the work and of the configuration. Runs with the same keys are compared."""
+"""The keys of the work and of the configuration. Runs with the same keys are compared."""
 
 
 def roles(runs: Sequence[Run], chosen: Mapping[str, str]) -> dict[str, Role]:
-    """The role of each parameter, told by the newest of the ordered runs."""
+    """Return the role of each parameter, told by the newest of the ordered runs."""
     return comparability.roles([run.parameters for run in runs[-LEARNT_FROM:]], chosen)
 
 
 def chosen_roles(job: Job) -> dict[str, str]:
-    """Parameter -> the role that people set."""
+    """Return the roles that people set, by parameter."""
     return dict(ParameterRole.objects.filter(job=job).values_list("name", "role"))
 
 
@@ -44,7 +44,7 @@ def keys(run: Run, known: Mapping[str, Role]) -> Keys:
 
 
 def why_not_compared(run: Run, before: Run, known: Mapping[str, Role]) -> str:
-    """The fields by which a run isn't comparable with an earlier one."""
+    """Return the fields by which a run isn't comparable with an earlier one."""
     machines = ("instance_type", "node_count", "purchase_option")
     one, other = (
         {
@@ -67,8 +67,9 @@ def _value(value: object) -> str:
 
 @transaction.atomic
 def choose(job: Job, by: Actor, wanted: Mapping[str, str]) -> bool:
-    """Set the role of the job's parameters; empty: as its name and history tell. Those that aren't
-    named stay. Returns whether anything changed; the caller judges the job's runs again."""
+    """Set the role of the job's parameters; an empty one follows its name and history. Those
+    that aren't named stay. Returns whether anything changed; the caller judges the job's runs
+    again."""
     held = locks.job(job.pk)
     before = chosen_roles(held)
     change = {n: (before.get(n, ""), r) for n, r in wanted.items() if before.get(n, "") != r}

@@ -11,6 +11,8 @@ from django.conf import settings
 
 from advisor.comparison.job_metrics import JobMetrics, from_document
 from advisor.costing.cost import cost_of_run
+from advisor.costing.electricity import DayEnergy
+from advisor.costing.measured_energy import measured_energy
 from advisor.figures import figures
 from advisor.probing.loop_speed import Plan, loop_speed
 from advisor.store.columns import Carried
@@ -49,12 +51,12 @@ def evaluate(held: queue.Claim) -> Outcome:
     run = held.row.run
     outcome = priced(run)
     if run.raw_deleted_at is None:
-        outcome = replace(outcome, measured=_measure(held, run, outcome))
+        outcome = _measured(held, run, outcome)
     return replace(outcome, follow_ups=hooks.follow_ups(outcome))
 
 
 def priced(run: Run) -> Outcome:
-    """What a run costs as far as it has arrived. Its samples are not read.
+    """Return what a run costs as far as it has arrived. Its samples are not read.
 
     Raises TooLargeError.
     """
@@ -69,38 +71,42 @@ def priced(run: Run) -> Outcome:
 
 
 def _check_days(sessions: Sequence[Session]) -> None:
-    """Before a row is made for the cost of each."""
+    """Check the number of days, before a row is made for the cost of each."""
     held = [session.interval for session in sessions]
     if sum((end - start).days + 1 for start, end in held) > MOST_NODE_DAYS:
         raise TooLargeError(f"more than {MOST_NODE_DAYS:,} days of all nodes together")
 
 
-def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
-    values, total = values_of(run.workspace, run.job), priced.cost.total_usd
-    run_usd = None if total is None else float(total)
+def _measured(held: queue.Claim, run: Run, priced: Outcome) -> Outcome:
+    """Return the outcome with the results from the samples, and with the energy in its cost."""
+    values = values_of(run.workspace, run.job)
     carried, alive = ColumnChunks(run, priced.nodes), _Pulse(held)
     try:
         frame, unreadable = frame_of(
             run, priced.nodes, run.started_at, priced.is_final, alive, carried
         )
     except TooLargeError as error:
-        return _too_large(str(error), values)
+        return replace(priced, measured=_too_large(str(error), values))
     finally:
         carried.replace_unused()
     alive()
     frame = replace(frame, other_steps=tuple(numbered_steps.of_others(run)))
+    energy = measured_energy(frame, run.started_at) if run.started_at else {}
+    outcome = _with_energy(priced, energy)
+    total = outcome.cost.total_usd
+    run_usd = None if total is None else float(total)
     judgements = engine.evaluate(frame, values, run_usd=run_usd)
     steps = run_steps(frame)
     waste = ledger(frame, values)
     alive()
     metrics = JobMetrics(from_document(run.job.metrics), {})
-    measured = figures(frame, metrics.less_is_better, steps)
+    found = figures(frame, metrics.less_is_better, steps, waste)
     speed = loop_speed(frame, Plan(**run.probe) if run.probe else None)
     alive()
-    return Measured(
+    measured = Measured(
         judgements,
         waste,
-        measured,
+        found,
         unreadable,
         frame.unsampled_seconds,
         speed=speed,
@@ -108,12 +114,22 @@ def _measure(held: queue.Claim, run: Run, priced: Outcome) -> Measured:
         blocks=tuple(blocks_of(frame, steps.lost())),
         checkpoint_files=tuple(f for node in frame.nodes.values() for f in checkpoint_files(node)),
         lives=tuple(lives(frame)),
+        energy=energy,
         quiet_until=run.started_at and window_rules.quiet_until(frame, values, run.started_at),
     )
+    return replace(outcome, measured=measured)
+
+
+def _with_energy(priced: Outcome, energy: Mapping[str, tuple[DayEnergy, ...]]) -> Outcome:
+    """Return the outcome at the cost of what was measured now, instead of what was known before."""
+    uses = [replace(use, energy=energy.get(use.node_key, ())) for use in priced.uses]
+    return replace(priced, uses=uses, cost=cost_of_run(uses, priced.book))
 
 
 def _too_large(reason: str, values: Mapping[str, Values]) -> Measured:
-    """Every rule says so; the run's time is unclassified, and its figures are unknown."""
+    """Return results in which every rule says that the run is too large; its time is unclassified,
+    and its figures are unknown.
+    """
     nothing = figures(RunFrame(1.0, 0.0, final=False))
     return Measured(engine.too_large(reason, values), Ledger(()), nothing, (), 0.0, reason)
 
@@ -139,7 +155,7 @@ def frame_of(
     alive: Callable[[], object] = lambda: None,
     carried: Carried | None = None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
-    """The run from `since` to where it has come, and the objects that couldn't be read.
+    """Return the run from `since` to where it has come, and the objects that couldn't be read.
 
     Raises TooLargeError.
     """
@@ -153,8 +169,9 @@ def frame_of(
 
 
 def _sampled_ms(run: Run, histories: Sequence[NodeHistory]) -> int:
-    """The finest time between its samples. Only if those that aren't compacted yet are coarser than
-    any grid, the others matter."""
+    """Return the finest time between the run's samples. Compacted samples matter only if the others
+    are coarser than any grid.
+    """
     refs = (ref for each in histories for ref in each.segments if ref.resolution_ms)
     hot = min((ref.resolution_ms for ref in refs), default=None)
     if hot is not None and hot <= FINEST_MS:

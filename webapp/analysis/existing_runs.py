@@ -21,8 +21,8 @@ from webapp.runs.models import Job, Run, began
 
 
 def join(workspace: Workspace, *, is_dry: bool) -> Iterator[Link]:
-    """Each run that continues another one, joined with it, and each that loaded another one's
-    checkpoint for something else. Job by job, in the order of the runs' starts.
+    """Yield each run that continues another one, joined with it, and each that loaded another one's
+    checkpoint for something else: job by job, in the order of the runs' starts.
 
     Runs that a person or a key has placed, and those that are joined already, stay as they are.
 
@@ -43,7 +43,7 @@ def join(workspace: Workspace, *, is_dry: bool) -> Iterator[Link]:
 
 
 def _candidates(job: Job) -> set[UUID]:
-    """The runs that something tells of: found before anything is locked."""
+    """Return the runs about which something is known, before anything is locked."""
     runs = job.compared_runs
     loads = CheckpointFile.objects.filter(run__job=job, is_loaded=True).values("run")
     told = runs.filter(Q(pk__in=loads) | ~Q(requeue="")).values_list("pk", flat=True)
@@ -79,8 +79,9 @@ def _link(run: Run, before: Run | None) -> Link | None:
 
 
 def _by_steps(run: Run, before: Run) -> Link | None:
-    """The steps of the run continue those of the job's last one, which didn't finish. This is
-    weaker evidence than a checkpoint: nothing else joins by it."""
+    """Return the link of a run whose steps continue those of the job's last run, which didn't
+    finish. This is weaker evidence than a checkpoint: nothing else joins by it.
+    """
     later, earlier = lineage.progress_of(run), lineage.progress_of(before)
     if later is None or earlier is None or earlier.is_finished:
         return None

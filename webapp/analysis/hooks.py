@@ -20,6 +20,7 @@ def follow_analyses(prepare: Preparation) -> None:
 
 
 def follow_ups(outcome: Outcome) -> tuple[FollowUp, ...]:
-    """The follow-ups of all that registered, in order. Call before the transaction that saves the
-    outcome."""
+    """Return the follow-ups of all that registered, in order. Call before the transaction that
+    saves the outcome.
+    """
     return tuple(prepare(outcome) for prepare in _preparations)

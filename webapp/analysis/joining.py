@@ -14,7 +14,7 @@ from webapp.runs.models import Run, Training
 
 
 class JoiningError(ValueError):
-    """The run can't be joined; says why."""
+    """Raised when the run can't be joined; the message says why."""
 
 
 def join(run: Run, by: Actor, other: Run) -> Training | None:
@@ -59,7 +59,7 @@ def _training_of(run: Run) -> Training:
 
 
 def _move(run: Run, by: Actor, training: Training | None) -> Training | None:
-    """The agent's later declarations no longer change it."""
+    """Move the run to a training. The agent's later declarations no longer change it."""
     held = locks.run(run.pk)
     before, held.training = held.training, training
     held.training_is_edited = True
@@ -71,7 +71,9 @@ def _move(run: Run, by: Actor, training: Training | None) -> Training | None:
 
 
 def _recount(run: Run, before: Training | None) -> None:
-    """Both trainings: the one that it left may have lost less, the one that it joined more."""
+    """Count both trainings again: the one that the run left may have lost less, the one that it
+    joined more.
+    """
     numbered_steps.recount(run.pk)
     left = trainings.any_run_of(before)
     if left is not None:

@@ -1,18 +1,16 @@
-"""The columns of a judgement's row, from a rule's verdict and the run's cost."""
+"""The columns of a judgement's row, from a rule's verdict."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 from rules.engine import Judgement
 
 
-def columns_of(
-    judged: Judgement, cost_usd: Decimal | None, length: timedelta | None
-) -> dict[str, Any]:
-    """The rule's results, and the cost of its waste in a run of that cost and length."""
+def columns_of(judged: Judgement) -> dict[str, Any]:
+    """Return the columns of a rule's results. What a fix gives back depends on the run's other
+    findings; see `dividing`.
+    """
     verdict = judged.verdict
     return {
         "rule_version": judged.version,
@@ -23,19 +21,6 @@ def columns_of(
         "severity": verdict.severity,
         "summary": verdict.summary,
         "advice": verdict.advice,
-        "waste_seconds_low": verdict.waste_seconds_low,
-        "waste_seconds_high": verdict.waste_seconds_high,
-        "waste_usd_low": waste_usd(verdict.waste_seconds_low, cost_usd, length),
-        "waste_usd_high": waste_usd(verdict.waste_seconds_high, cost_usd, length),
+        "claims": [[list(c.labels), c.seconds, c.low, c.high] for c in verdict.claims],
         "dedupe_key": verdict.dedupe_key,
     }
-
-
-def waste_usd(
-    waste_seconds: float, cost_usd: Decimal | None, length: timedelta | None
-) -> Decimal | None:
-    """The share of the run's cost, in proportion to its time; None: no price."""
-    if cost_usd is None or not length:
-        return None
-    share = Decimal(str(waste_seconds)) / Decimal(str(length.total_seconds()))
-    return cost_usd * min(share, Decimal(1))

@@ -12,7 +12,7 @@ from webapp.analysis import models as rows
 
 
 def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | None:
-    """A stored judgement with other values; None: the run must be measured again."""
+    """Return a stored judgement with other values, or None if the run must be measured again."""
     rule = all_rules().get(row.rule)
     if rule is None or not _numbers_hold(rule, row, values[row.rule]):
         return None
@@ -21,12 +21,14 @@ def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | 
 
 
 def hashes(values: Mapping[str, Values]) -> dict[str, str]:
-    """Rule id -> the hash that judgements by these values carry."""
+    """Return, by rule, the hash that judgements by these values carry."""
     return {rule: values_hash(of_rule) for rule, of_rule in values.items()}
 
 
 def _numbers_hold(rule: Rule, row: rows.Judgement, values: Values) -> bool:
-    """Measured by this version of the rule, with the same measuring parameters."""
+    """Return whether this version of the rule measured the numbers with the same measuring
+    parameters.
+    """
     before: dict[str, Any] = row.values
     measured = [parameter.name for parameter in rule.parameters if parameter.measured]
     return row.rule_version == rule.version and all(

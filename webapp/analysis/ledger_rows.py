@@ -49,7 +49,9 @@ def _rows(run: Run, node: Node, of_run: Iterable[Entry], cost: RunCost) -> list[
 
 
 def _usd(node: Node, entries: list[Entry], cost: RunCost) -> dict[int, Decimal]:
-    """USD by the entry's index. All GPUs of a node are held equally long, so time is the weight."""
+    """Return the USD by the entry's index. All GPUs of a node are held equally long, so time is the
+    weight.
+    """
     if node.key in cost.missing:
         return {}
     whole = sum((part.usd for part in cost.parts if part.node_key == node.key), Decimal(0))
@@ -57,7 +59,7 @@ def _usd(node: Node, entries: list[Entry], cost: RunCost) -> dict[int, Decimal]:
 
 
 def _unclassified(node: Node, cost: RunCost) -> Iterator[Entry]:
-    """The entry of a node that was paid for but sent nothing."""
+    """Yield the entry of a node that was paid for but sent nothing."""
     seconds = sum((part.seconds for part in cost.parts if part.node_key == node.key), Decimal(0))
     if seconds:
         yield Entry(node.key, None, "unclassified", int(seconds * 1_000_000))

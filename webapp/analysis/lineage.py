@@ -23,17 +23,17 @@ from webapp.runs.models import Run, RunQuerySet, Training, began
 
 @dataclass(frozen=True)
 class Link:
-    """`run` continues `before`, unless `refusal` says why not."""
+    """Link between two runs: `run` continues `before`, unless `refusal` says why not."""
 
     run: Run
     before: Run
     by: str
-    """Of `Run.CONTINUES_BY`."""
+    """The evidence, one of `Run.CONTINUES_BY`."""
     refusal: str = GOES_ON
 
 
 def link_of(run: Run) -> Link | None:
-    """The run that this one may continue; None: none that is known."""
+    """Return the link to the run that this one may continue, or None if none is known."""
     started_again = trainings.started_before(run)
     if started_again is not None and started_again.state != Run.FINISHED:
         return Link(run, started_again, Run.SCHEDULER)
@@ -73,7 +73,7 @@ def _progress(run: Run, row: NumberedSteps) -> Progress | None:
 
 
 def others(run: Run, before: Run) -> list[Progress]:
-    """Of the training of `before`: the runs that began before this one."""
+    """Return the runs of the training of `before` that began before this one."""
     earlier = _earlier(trainings.runs_with(before), run).exclude(pk=before.pk)
     rows = NumberedSteps.objects.filter(run__in=earlier.values("pk"))
     found = (_progress(row.run, row) for row in rows.select_related("run"))
@@ -81,7 +81,7 @@ def others(run: Run, before: Run) -> list[Progress]:
 
 
 def may_continue(runs: RunQuerySet) -> RunQuerySet:
-    """Those that are no part of a training, but may continue another run."""
+    """Return the runs that are no part of a training, but may continue another run."""
     alone = runs.ordinary().filter(training=None, training_is_edited=False)
     loads = CheckpointFile.objects.filter(is_loaded=True).values("run")
     return alone.filter(~Q(requeue="") | Q(pk__in=loads))
@@ -95,19 +95,23 @@ def join(link: Link) -> None:
 
 
 def is_settled(run: Run) -> bool:
-    """A person, or the key that its agent declared, said which training it is a part of."""
+    """Return whether a person, or the key that the run's agent declared, said which training it is
+    a part of.
+    """
     is_named = run.training is not None and run.training.key != "" and run.continues_id is None
     return run.training_is_edited or run.is_probe or run.deleted_at is not None or is_named
 
 
 def is_alone(run_id: UUID) -> bool:
-    """Nothing tells that the run continues another one, or that another one continues it."""
+    """Return whether nothing indicates that the run continues another one, or that another one
+    continues it.
+    """
     return bool(_alone(run=run_id))
 
 
 @Models
 def _alone() -> QuerySet[Run]:
-    """One run at most."""
+    """Return the query for a run that is alone: one run at most."""
     slot = Slot("run", Run._meta.pk)
     own = Run.objects.filter(pk=slot, training=None, continues=None, requeue="")
     files = CheckpointFile.objects.filter(run=OuterRef("pk"))
@@ -115,12 +119,14 @@ def _alone() -> QuerySet[Run]:
 
 
 def is_apart_by_hand(run: Run) -> bool:
-    """A person split it off, so nothing joins with it."""
+    """Return whether a person split the run off, so that nothing joins with it."""
     return run.training_is_edited and run.training_id is None
 
 
 def _settled(run: Run) -> list[Run]:
-    """A run of the training that it left and of the one that it joined, if it did."""
+    """Settle the run; return a run of the training that it left and of the one that it joined, if
+    it did.
+    """
     if is_settled(run) or run.continues_by == Run.STEPS:
         return []
     link = link_of(run)
@@ -162,8 +168,9 @@ def _training_of(before: Run) -> Training:
 
 
 def _saved_what_it_loaded(run: Run) -> tuple[Run, int] | None:
-    """The run that saved most of the files, of several the one that saved last, and when they were
-    loaded."""
+    """Return the run that saved most of the loaded files, of several the one that saved last, and
+    when the files were loaded.
+    """
     loaded = dict(
         CheckpointFile.objects.filter(run=run, is_loaded=True).values_list("fingerprint", "at_us")
     )
@@ -184,8 +191,9 @@ def _saved_what_it_loaded(run: Run) -> tuple[Run, int] | None:
 
 
 def _later(run: Run, left: Training | None) -> list[Run]:
-    """The runs whose link may depend on this one: they loaded what it or its training saved, were
-    started by the same scheduler's job, or are linked to it. In the order of their starts."""
+    """Return the runs whose link may depend on this one: they loaded what it or its training saved,
+    were started by the same scheduler's job, or are linked to it. In the order of their starts.
+    """
     trainings_of = [each.pk for each in (run.training, left) if each is not None]
     together = Q(run=run) | Q(run__training__in=trainings_of)
     saved = CheckpointFile.objects.filter(together, is_loaded=False).values("fingerprint")
@@ -200,11 +208,13 @@ def _later(run: Run, left: Training | None) -> list[Run]:
 
 
 def _of_job(run: Run) -> RunQuerySet:
-    """The present runs of its job."""
+    """Return the present runs of the run's job."""
     return Run.objects.present().ordinary().filter(job=run.job_id)
 
 
 def _earlier(runs: RunQuerySet, run: Run) -> RunQuerySet:
-    """Those that began before it; of two that began together, that with the lower id."""
+    """Return the runs that began before this one; of two that began together, the one with the
+    lower id.
+    """
     first = Q(began__lt=run.began_at) | Q(began=run.began_at, pk__lt=run.pk)
     return runs.alias(began=began()).filter(first)

@@ -78,7 +78,7 @@ def _set_amounts(row: Life, parts: Iterable[_Priced]) -> None:
 
 
 def _priced(entries: Iterable[LedgerEntry], times: Iterable[LifeTime]) -> Iterable[_Priced]:
-    """Each label's dollars on a node, split by time."""
+    """Yield each label's dollars on a node, split by time."""
     whole = _label_usd(entries)
     groups: dict[tuple[str, str], list[LifeTime]] = defaultdict(list)
     for time in times:
@@ -92,7 +92,7 @@ def _priced(entries: Iterable[LedgerEntry], times: Iterable[LifeTime]) -> Iterab
 
 
 def _label_usd(entries: Iterable[LedgerEntry]) -> Mapping[tuple[str, str], Decimal | None]:
-    """By node and label."""
+    """Return the dollars by node and label."""
     parts: dict[tuple[str, str], list[Decimal | None]] = defaultdict(list)
     for entry in entries:
         if entry.label in OF_LIVES:

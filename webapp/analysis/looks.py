@@ -27,20 +27,20 @@ from webapp.runs.models import Node, Run
 from webapp.thresholds.values import values_of
 
 SHARE = 0.1
-"""The share of time that whole analyses which looks call for may take, if they are called for the
-same again."""
+"""The share of time that whole analyses may take if looks call for them for the same reason
+again."""
 TOO_LARGE = "too_large"
-"""In place of a rule: the run has become too large to judge."""
+"""The name that replaces a rule's: the run has become too large to judge."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look saw."""
+    """Result of a look."""
 
     calls_for: frozenset[str] = frozenset()
-    """The rules for which it calls for a whole analysis; empty: it doesn't."""
+    """The rules for which the look calls for a whole analysis; empty if it doesn't."""
     quiet_until: datetime | None = None
-    """No window rule finds anything before this time; None: one may with the next upload."""
+    """The time before which no window rule finds anything; None if one may with the next upload."""
 
 
 def look(held: queue.Claim) -> Seen:
@@ -67,7 +67,7 @@ def look(held: queue.Claim) -> Seen:
 
 
 def _new(run: Run, fired: Set[str]) -> Set[str]:
-    """Those that fire for the first time."""
+    """Return the rules that fire for the first time."""
     if not fired:
         return fired
     known = run.judgements.filter(rule__in=fired, state=Judgement.FIRED)
@@ -75,7 +75,7 @@ def _new(run: Run, fired: Set[str]) -> Set[str]:
 
 
 def _frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame, datetime]:
-    """The run's last minutes, and when they begin. Raises TooLargeError."""
+    """Return the run's last minutes, and when they begin. Raises TooLargeError."""
     try:
         return tails.frame(run, nodes, length)
     except tails.NoTailError:
@@ -84,8 +84,10 @@ def _frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame
 
 
 def _calls_for(held: queue.Claim, news: Set[str]) -> frozenset[str]:
-    """What the last analyses were called for has to wait for its share of the time: they didn't
-    find it, or couldn't end it. Anything else is analysed at once, however long those took."""
+    """Return the rules for which to analyse the whole run now. Rules for which the last analyses
+    were called wait for their share of the time: those analyses didn't find anything, or couldn't
+    end it. Any other rule is analysed at once, however long those took.
+    """
     last = held.row
     pause = timedelta(seconds=last.seconds / SHARE)
     if last.called_at is None or last.called_at + pause <= timezone.now():

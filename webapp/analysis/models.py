@@ -7,8 +7,9 @@ from decimal import Decimal
 from django.db import models
 from django.utils import timezone
 
-from advisor.money import share_of_usd
+from advisor.costing.recoverable import Taken, taken_words
 from advisor.successive.comparability import ROLES
+from rules.claims import Claim
 from rules.step_ranges import StepRange
 from webapp.background.models import Claimable
 from webapp.database.money import UsdField
@@ -22,15 +23,15 @@ class Analysis(Claimable):
     run = models.OneToOneField(Run, models.CASCADE, related_name="analysis")
     is_final = models.BooleanField(default=False)
     analysed = models.DurationField(null=True, blank=True)
-    """How long the run was, as far as the last whole analysis saw it; None: not known."""
+    """The run's duration as far as the last whole analysis saw it; None if unknown."""
     looked_at = models.DateTimeField(null=True, blank=True)
-    """When the last look at the run was done."""
+    """The time at which the last look at the run was done."""
     called_at = models.DateTimeField(null=True, blank=True)
-    """When a whole analysis was last done because a look called for it."""
+    """The time at which a whole analysis was last done because a look called for it."""
     called_for = models.JSONField(default=list, blank=True)
     """The rules that looks saw fire and that wait for their share of the time."""
     watched_at = models.DateTimeField(null=True, blank=True)
-    """When a person last had the running run's page open, to half a minute."""
+    """The time at which a person last had the running run's page open, to half a minute."""
 
     def __str__(self) -> str:
         return f"analysis of {self.run}"
@@ -41,14 +42,14 @@ class Compaction(Claimable):
 
     node = models.OneToOneField(Node, models.CASCADE, related_name="compaction")
     charts_version = models.PositiveSmallIntegerField(default=0, db_default=0)
-    """The release of charts' chunks that it has; 0: none."""
+    """The release of charts' chunks that it has; 0 if there are none."""
 
     def __str__(self) -> str:
         return f"compaction of {self.node}"
 
 
 class Judgement(models.Model):
-    """What one rule measured and judged on one run; a fired one is a finding."""
+    """Measurement and judgement of one rule on one run; a fired one is a finding."""
 
     FIRED, PASSED = "fired", "passed"
     NOT_APPLICABLE, INSUFFICIENT = "not_applicable", "insufficient_data"
@@ -62,15 +63,20 @@ class Judgement(models.Model):
     severity = models.CharField(max_length=8)
     summary = models.TextField()
     advice = models.TextField(blank=True)
+    claims = models.JSONField(default=list, blank=True)
+    """The claims as `rules.claims.Claim`, in its order of fields."""
     waste_seconds_low = models.FloatField(default=0)
+    """The time of the run that a fix gives back, without what other findings claim of it; the
+    fields below are its high end and the cost at the run's price."""
     waste_seconds_high = models.FloatField(default=0)
     waste_usd_low = UsdField(null=True, blank=True)
     waste_usd_high = UsdField(null=True, blank=True)
     dedupe_key = models.CharField(max_length=200, blank=True)
     explained_by = models.CharField(max_length=64, blank=True)
-    """The rule whose finding on the same run explains this one; empty: it is a cause of its own."""
-    counted_share = models.FloatField(default=1)
-    """The share of its waste, 0 to 1, that no other finding of the run counts."""
+    """The rule whose finding on the same run explains this one; empty if it is a cause of its
+    own."""
+    taken = models.JSONField(default=list, blank=True)
+    """The findings that explain part of its time: rule, seconds of the run, and USD as text."""
     is_provisional = models.BooleanField(default=True)
     first_fired_at = models.DateTimeField(null=True, blank=True)
     judged_at = models.DateTimeField(default=timezone.now)
@@ -83,23 +89,21 @@ class Judgement(models.Model):
         return f"{self.rule} on {self.run}: {self.state}"
 
     @property
-    def counted_usd_low(self) -> Decimal | None:
-        return self._counted_usd(self.waste_usd_low)
+    def weight(self) -> tuple[Decimal, float]:
+        """Return what a fix gives back, by which findings are sorted."""
+        return self.waste_usd_high or Decimal(0), self.waste_seconds_high
 
     @property
-    def counted_usd_high(self) -> Decimal | None:
-        return self._counted_usd(self.waste_usd_high)
+    def own_claims(self) -> list[Claim]:
+        return [Claim(tuple(labels), *numbers) for labels, *numbers in self.claims]
 
     @property
-    def counted_seconds_low(self) -> float:
-        return self.counted_share * self.waste_seconds_low
-
-    @property
-    def counted_seconds_high(self) -> float:
-        return self.counted_share * self.waste_seconds_high
-
-    def _counted_usd(self, usd: Decimal | None) -> Decimal | None:
-        return None if usd is None else share_of_usd(usd, self.counted_share)
+    def taken_words(self) -> str:
+        """Return, in words, the other findings that explain part of this one's time; empty if none
+        does.
+        """
+        found = ((rule, s, None if usd is None else Decimal(usd)) for rule, s, usd in self.taken)
+        return taken_words([Taken(*each) for each in found])
 
 
 class CostPart(models.Model):
@@ -111,7 +115,8 @@ class CostPart(models.Model):
     microseconds = models.BigIntegerField()
     usd = UsdField()
     charges = models.JSONField(null=True, blank=True)
-    """What each second cost, see `advisor.costing.charges`; null: written by an earlier version."""
+    """The cost of each second, see `advisor.costing.charges`; null if an earlier version wrote the
+    row."""
     prices: models.ManyToManyField[Price, models.Model] = models.ManyToManyField(Price)
     is_later_price = models.BooleanField(default=False)
     is_estimated = models.BooleanField(default=False)
@@ -142,7 +147,7 @@ class LedgerEntry(models.Model):
     microseconds = models.BigIntegerField()
     """Time of the GPU, or of the node."""
     usd = UsdField(null=True, blank=True)
-    """None: no price."""
+    """The cost; None without a price."""
 
     class Meta:
         # Covering: the sum of many runs reads no row.
@@ -163,11 +168,11 @@ class NumberedSteps(models.Model):
 
     run = models.OneToOneField(Run, models.CASCADE, related_name="numbered_steps")
     ranges = models.JSONField(default=list)
-    """As `rules.step_ranges.StepRange`, in its order of fields; times since 1970."""
+    """The ranges as `rules.step_ranges.StepRange`, in its order of fields; times since 1970."""
     kept = models.JSONField(default=list)
-    """Of each range, the last number that counts."""
+    """The last number that counts, of each range."""
     blocks = models.JSONField(default=list)
-    """Of the steps that count, as `rules.slowdown.Block`."""
+    """The blocks of the steps that count, as `rules.slowdown.Block`."""
     is_unknown = models.BooleanField(default=False)
     """Some of its steps have no known number."""
 
@@ -184,11 +189,11 @@ class CheckpointFile(models.Model):
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="checkpoint_files")
     fingerprint = models.CharField(max_length=16)
-    """Of its content, hexadecimal."""
+    """The file's content as a fingerprint, hexadecimal."""
     is_loaded = models.BooleanField()
     at_us = models.BigIntegerField()
-    """Since 1970. Of a file that was saved or loaded several times: the last save, or the first
-    load."""
+    """The time in microseconds since 1970: of the last save, or of the first load, if there were
+    several."""
 
     class Meta:
         constraints = [
@@ -203,27 +208,29 @@ class CheckpointFile(models.Model):
 
 
 class Life(models.Model):
-    """From one end of a run's processes to the next: how it ended, and what it cost to start it and
-    to do its lost work. The lives of a run sum to its ledger's labels."""
+    """Life of a run, from one end of its processes to the next: how it ended, and what it cost to
+    start it and to repeat its lost work. The lives of a run sum to its ledger's labels.
+    """
 
     run = models.ForeignKey(Run, models.CASCADE, related_name="lives")
     number = models.PositiveIntegerField()
-    """From 0, as `rules.lives` orders them."""
+    """The life's number from 0, as `rules.lives` orders them."""
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField()
     ending = models.CharField(max_length=16, blank=True)
-    """As `rules.lives.Life` has it."""
+    """The ending as `rules.lives.Life` has it."""
     node = models.ForeignKey(Node, models.CASCADE, related_name="+")
     """The first that ended; the run's last one, if none did."""
     times = models.JSONField(default=list)
     """[node's key, label, microseconds] for each of `rules.ledger.OF_LIVES`."""
     lost_us = models.BigIntegerField(default=0)
-    """Of GPUs, or of nodes without GPUs, as `start_us`."""
+    """The lost time of GPUs, or of nodes without GPUs; `start_us` likewise."""
     lost_usd = UsdField(null=True, blank=True)
-    """Of the work that was done again; null: no price."""
+    """The cost of the work that was repeated; null without a price."""
     start_us = models.BigIntegerField(default=0)
     start_usd = UsdField(null=True, blank=True)
-    """Of the time until its first step, and of its slower first steps; null: no price."""
+    """The cost of the time until the first step, and of the slower first steps; null without a
+    price."""
     is_lost_known = models.BooleanField(default=False)
     """The numbers of all of the run's steps are known, so that none is lost unseen."""
 
@@ -247,17 +254,17 @@ class Regression(models.Model):
     last = models.ForeignKey(Run, models.CASCADE, related_name="+")
     """The last run before its end, else the newest one."""
     ended_by = models.ForeignKey(Run, models.CASCADE, null=True, blank=True, related_name="+")
-    """The run that showed that the level is back; null: not over, or accepted."""
+    """The run that showed that the level is back; null if it is not over, or accepted."""
     is_accepted = models.BooleanField(default=False)
     change = models.FloatField()
-    """Of machine time per unit of work, as a ratio minus 1."""
+    """The change of machine time per unit of work, as a ratio minus 1."""
     run_count = models.PositiveIntegerField()
     extra_usd = UsdField(null=True, blank=True)
-    """What its runs cost more than at the level before; null: none of them has a price."""
+    """The cost of its runs above the level before; null if none of them has a price."""
     opened_at = models.DateTimeField(default=timezone.now)
-    """When it was first known."""
+    """The time at which it was first known."""
     ended_at = models.DateTimeField(null=True, blank=True)
-    """When its end was first known."""
+    """The time at which its end was first known."""
 
     class Meta:
         ordering = ["-opened_at"]

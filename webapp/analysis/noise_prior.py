@@ -1,4 +1,4 @@
-"""What a job's run-to-run variation is assumed to be before its own runs tell it."""
+"""Assumes a job's run-to-run variation until its own runs show it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from webapp.runs.models import Job, Run
 
 LEAST_JOBS = 3
 LEAST_FREEDOM = 8
-"""Degrees of freedom that a job must have told of its own variation."""
+"""The degrees of freedom that a job's own variation needs before it counts."""
 LOOKED_AT = 200
 
 
 def of(runs: Sequence[Run]) -> Prior:
-    """The one by which these runs of one job were judged before, so that other jobs don't change
-    its verdicts later."""
+    """Return the prior by which these runs of one job were judged before, so that other jobs don't
+    change its verdicts later.
+    """
     verdicts = (run.summary.verdict for run in reversed(runs))
     known = next((each for each in verdicts if each and each.prior_spread), None)
     if known is not None and known.prior_spread is not None:
@@ -25,7 +26,9 @@ def of(runs: Sequence[Run]) -> Prior:
 
 
 def _of_others(job: Job) -> Prior:
-    """The median of the workspace's other jobs; of fewer than three, the usual one."""
+    """Return the median of the workspace's other jobs, or the usual prior if there are fewer than
+    three.
+    """
     others = Run.objects.present().filter(workspace=job.workspace_id, state=Run.FINISHED)
     newest = others.exclude(job=job).order_by("-created_at").only("job_id", "summary")[:LOOKED_AT]
     spreads: dict[int, float] = {}

@@ -31,7 +31,7 @@ SWEPT_AT_ONCE = 200
 
 
 def of_others(run: Run) -> list[StepRange]:
-    """Of the training's other runs, in time since the start of this one."""
+    """Return the step ranges of the training's other runs, in time since the start of this one."""
     if run.started_at is None or run.training_id is None:
         return []
     others = NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).exclude(run=run)
@@ -40,7 +40,7 @@ def of_others(run: Run) -> list[StepRange]:
 
 
 def save(run: Run, outcome: Outcome) -> None:
-    """Without samples, the known numbers are kept."""
+    """Write the numbers of the run's steps. Without samples, the known numbers are kept."""
     measured, since = outcome.measured, outcome.run.started_at
     if measured is None or measured.steps is None or since is None:
         return
@@ -56,7 +56,7 @@ def save(run: Run, outcome: Outcome) -> None:
 
 
 def recount_analysed(run: Run) -> int:
-    """`recount` of a run as it was analysed. One that was alone and still is needs nothing."""
+    """Recount a run as it was analysed. One that was alone and still is needs nothing."""
     if run.training_id is None and lineage.is_alone(run.pk):
         return 0
     return recount(run.pk)
@@ -96,8 +96,9 @@ def want_outdated(now: datetime) -> int:
 
 
 def outdated(run: Run) -> list[Run]:
-    """The runs of the training whose ledger took other steps to count. Runs without samples can't
-    be measured again, and those that were never analysed will be."""
+    """Return the runs of the training whose ledger took other steps to count. Runs without samples
+    can't be measured again, and those that were never analysed will be.
+    """
     rows = list(
         NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).select_related("run")
     )
@@ -111,7 +112,7 @@ def outdated(run: Run) -> list[Run]:
 
 
 def differs(rows: Sequence[NumberedSteps]) -> bool:
-    """Some run's ledger is still that from before a later attempt."""
+    """Return whether some run's ledger is still the one from before a later attempt."""
     counted = iter(kept([each for row in rows for each in row.step_ranges]))
     return any(row.kept != [next(counted).last for _ in row.ranges] for row in rows)
 

@@ -1,12 +1,13 @@
-"""What an analysis found, before it is written."""
+"""The results of an analysis, before they are written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from advisor.costing.cost import NodeUse, RunCost
+from advisor.costing.electricity import DayEnergy
 from advisor.figures import Figures
 from advisor.pricing.book import PriceBook
 from advisor.probing.loop_speed import LoopSpeed
@@ -32,24 +33,26 @@ class Measured:
     figures: Figures
     unreadable: tuple[str, ...]
     unsampled_seconds: float
-    """Of the run, those of which nothing was ever stored, but for short gaps."""
+    """The seconds of the run of which nothing was ever stored, except for short gaps."""
     too_large: str = ""
-    """Of what the run has too much to be judged, in words; empty: it was judged."""
+    """The part of the run that is too large to be judged, in words; empty if the run was judged."""
     speed: LoopSpeed | None = None
-    """Of its training loop; None: too few steps."""
+    """The speed of the training loop; None for too few steps."""
     steps: RunSteps | None = None
-    """Their numbers within the training; None: not measured."""
+    """The numbers of the steps within the training; None if not measured."""
     blocks: tuple[Block, ...] = ()
-    """Of the steps that count."""
+    """The blocks of the steps that count."""
     checkpoint_files: tuple[CheckpointFile, ...] = ()
     lives: tuple[Life, ...] = ()
+    energy: Mapping[str, tuple[DayEnergy, ...]] | None = None
+    """The energy of the GPUs by the node's key and day; None if the samples weren't read."""
     quiet_until: datetime | None = None
-    """No window rule finds more than now before this time; None: not known."""
+    """The time before which no window rule finds more than now; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an analysis found. Nothing is written yet."""
+    """Result of an analysis, not yet written."""
 
     run: Run
     nodes: Sequence[Node]
@@ -58,5 +61,6 @@ class Outcome:
     cost: RunCost
     book: PriceBook
     measured: Measured | None
-    """None: the samples are deleted or weren't read; earlier results from them are kept."""
+    """The results from the samples; None if these are deleted or weren't read. Earlier results from
+    them are kept."""
     follow_ups: tuple[FollowUp, ...] = ()

@@ -13,27 +13,28 @@ from django.utils import timezone
 
 from advisor.costing.charges import as_document
 from advisor.costing.cost import CostPart as CostOfDay
+from advisor.costing.electricity import as_document as as_energy_document
+from advisor.costing.recoverable import Recoverable
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import (
     checkpoint_rows,
-    folding,
+    dividing,
     ledger_rows,
     lives,
     numbered_steps,
     pricing,
-    recounting,
     stopping,
     summaries,
     verdicts,
 )
-from webapp.analysis.judgement_columns import columns_of, waste_usd
+from webapp.analysis.judgement_columns import columns_of
 from webapp.analysis.judging import judged_by
-from webapp.analysis.models import CostPart, Judgement
-from webapp.analysis.outcome import Outcome
+from webapp.analysis.models import CostPart, Judgement, LedgerEntry
+from webapp.analysis.outcome import Measured, Outcome
 from webapp.database import documents, prepared
 from webapp.database.prepared import Models, Prepared, Slot
 from webapp.runs import progress
-from webapp.runs.models import Run
+from webapp.runs.models import Node, Run
 
 ROWS_AT_ONCE = 500
 _COST_FIELDS = ["microseconds", "usd", "charges", "is_later_price", "is_estimated"]
@@ -46,7 +47,8 @@ _FIGURES = (
     "configuration",
     *progress.OF_SESSIONS,
 )
-"""Of a run. The other columns, of which some are long, aren't written again."""
+"""The columns of a run that an analysis writes. The other columns, of which some are long, aren't
+written again."""
 
 
 def save(outcome: Outcome, run: Run) -> None:
@@ -63,12 +65,10 @@ def save(outcome: Outcome, run: Run) -> None:
     checkpoint_rows.save(run, outcome)
     if outcome.is_final and run.state == Run.FINISHED:
         verdicts.judge(run)
-    # After every run that is locked: see `locks`.
-    recounting.want_neighbours(run, outcome.nodes, outcome.uses)
     if outcome.measured is None:
         _judge_numbers_again(run)
     else:
-        _save_judgements(run, outcome.measured.judgements, outcome)
+        _save_judgements(run, outcome.measured.judgements, outcome, entries)
     for follow_up in outcome.follow_ups:
         follow_up(run)
     if outcome.measured is not None and outcome.run.started_at is not None:
@@ -77,38 +77,38 @@ def save(outcome: Outcome, run: Run) -> None:
 
 
 def _judge_numbers_again(run: Run) -> None:
-    """At the run's new cost, by the numbers from when there were samples. Those of an earlier
-    version of a rule keep their verdict; their waste is priced."""
-    known = run.cost_usd, run.duration
+    """Judge the run again at its new cost, by the numbers from when there were samples. Rules with
+    another version since then keep their verdict; their claims are divided and priced again.
+    """
     for row in run.judgements.all():
         judged = judged_by(row, {row.rule: row.values})
-        if judged is None:
-            columns: dict[str, Any] = {
-                "waste_usd_low": waste_usd(row.waste_seconds_low, *known),
-                "waste_usd_high": waste_usd(row.waste_seconds_high, *known),
-            }
-        else:
+        if judged is not None:
             since = (row.first_fired_at or timezone.now()) if _fired(judged) else None
-            columns = {**columns_of(judged, *known), "first_fired_at": since}
-        Judgement.objects.filter(pk=row.pk).update(**columns)
-    folding.fold(run)
+            columns = {**columns_of(judged), "first_fired_at": since}
+            Judgement.objects.filter(pk=row.pk).update(**columns)
+    dividing.divide_again(run)
 
 
-def _save_judgements(run: Run, judged: Sequence[RuleJudgement], outcome: Outcome) -> None:
-    """One row per rule. A rule that fires again fires since the first time."""
+def _save_judgements(
+    run: Run,
+    judged: Sequence[RuleJudgement],
+    outcome: Outcome,
+    entries: Sequence[LedgerEntry],
+) -> None:
+    """Write one row per rule. A rule that fires again fires since the first time."""
     since = {row.rule: row.first_fired_at for row in _fired_before(run=run.pk)}
     now = timezone.now()
-    waste = {each.rule_id: each.verdict.waste_seconds_high for each in judged if _fired(each)}
-    placed = folding.placed(waste, outcome.run)
+    claims = {each.rule_id: each.verdict.claims for each in judged if _fired(each)}
+    found = dividing.divided(claims, entries, outcome.run)
+    nothing = dividing.columns_of(Recoverable())
     rows = [
         Judgement(
             run=run,
             rule=each.rule_id,
-            **columns_of(each, outcome.cost.total_usd, outcome.run.duration),
+            **columns_of(each),
+            **found.get(each.rule_id, nothing),
             is_provisional=not outcome.is_final,
             first_fired_at=since.get(each.rule_id, now) if _fired(each) else None,
-            explained_by=placed[each.rule_id].explained_by,
-            counted_share=placed[each.rule_id].counted_share,
             judged_at=now,
         )
         for each in judged
@@ -127,7 +127,8 @@ def _fired(judged: RuleJudgement) -> bool:
 
 
 def _save_cost(run: Run, outcome: Outcome) -> None:
-    """One row per node and UTC day. Rows of days that are no longer part of the run go.
+    """Write one row per node and UTC day. Rows of days that are no longer part of the run are
+    deleted.
 
     A long run has thousands of them, of which a new look at it changes few.
     """
@@ -180,7 +181,7 @@ def _save_prices(
     ids: Mapping[tuple[int, date], int],
     has_known: bool,
 ) -> None:
-    """Which price rows each part used.
+    """Write which price rows each part used.
 
     Args:
         ids: the rows of the parts.
@@ -209,6 +210,7 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
         run.metrics = outcome.measured.figures.metrics
         run.metric_progress = outcome.measured.figures.metric_progress
         run.summary = summaries.with_figures(run.summary, outcome.measured)
+        _save_energy(outcome.nodes, outcome.measured)
     run.configuration = _configuration(outcome)
     sessions = progress.sessions_of(run)
     run.summary = summaries.with_prices(run, outcome, progress.missing_segments(sessions))
@@ -218,14 +220,26 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
 
 @cache
 def _writing(_vendor: str) -> Prepared:
-    """Of a run's figures."""
+    """Return the statement that writes a run's figures."""
     columns = {field.name: field for field in Run._meta.concrete_fields}
     slots = {name: Slot(name, columns[name]) for name in _FIGURES}
     return prepared.update(Run.objects.filter(pk=Slot("pk", Run._meta.pk)), **slots)
 
 
+def _save_energy(nodes: Sequence[Node], measured: Measured) -> None:
+    """Write what changed of the energy of the nodes, which outlives the samples."""
+    if measured.energy is None:
+        return
+    for node in nodes:
+        energy = as_energy_document(measured.energy.get(node.key, ()))
+        if energy != node.energy:
+            Node.objects.filter(pk=node.pk).update(energy=energy)
+
+
 def _configuration(outcome: Outcome) -> dict[str, Any]:
-    """The configuration: machines and parameters, which can be tuned without changing the work."""
+    """Return the configuration: machines and parameters, which can be tuned without changing the
+    work.
+    """
     nodes = outcome.nodes
     return {
         "instance_type": pricing.instance_types(nodes),

@@ -33,8 +33,10 @@ from webapp.runs.models import Run
 GROWTH = 1.0
 SOONEST, LATEST = timedelta(minutes=5), timedelta(minutes=15)
 SPREAD = 0.5
-"""Runs that began together come apart: the soonest time is up to this share longer, by the run."""
-# While a person has its page open: by a tenth, at least 10 s apart. The page asks once a minute.
+"""The largest share by which the soonest time is lengthened, differently for each run, so that runs
+that began together come apart."""
+# A run whose page a person has open is analysed whenever it has grown by a tenth, at least 10 s
+# apart. The page asks once a minute.
 GROWTH_WATCHED, SOONEST_WATCHED = 0.1, timedelta(seconds=10)
 WATCHED_FOR, WATCHED_AGAIN_AFTER = timedelta(seconds=100), timedelta(seconds=30)
 # In between, uploads trigger looks at its last minutes, except while a look has shown that no rule
@@ -43,11 +45,12 @@ LOOK_AGAIN_AFTER = timedelta(seconds=9)
 # Looks and the sweep are seconds apart, so an idle service is some seconds late as well.
 ON_TIME, DOUBLED_EVERY = timedelta(seconds=15), timedelta(seconds=3)
 MOST_DOUBLED = 10
-"""Whole analyses of a running run are this many times twice as far apart at most."""
+"""The most doublings of the time between whole analyses of a running run."""
 LONGEST_COMMIT = timedelta(seconds=60)
-"""From the time in a row until others can read it, at most."""
+"""The longest time from the moment written in a row until others can read it."""
 LOOKS_A_FIRST = 16
-"""A look takes about a sixteenth of a run's first analysis (`bench.looks`, `bench.fleet`)."""
+"""The number of looks that take as long as a run's first analysis (`bench.looks`,
+`bench.fleet`)."""
 KIND = Kind(
     id="analysis",
     title="Analysis",
@@ -69,6 +72,7 @@ KIND = Kind(
     beside_urgent=LOOKS_A_FIRST,
     lag_title="From upload to judged",
     shown={"run__deleted_at": None, "run__job__deleted_at": None},
+    past=("began_at", "finished_at", "looked_at", "called_at", "watched_at"),
 )
 
 
@@ -86,7 +90,7 @@ class Claim(claims.Claim[Analysis]):
     """A worker's right to analyse a run."""
 
     whole_due_at: datetime
-    """Before this time, a look at the run's last minutes is enough."""
+    """The time before which a look at the run's last minutes is enough."""
 
     @property
     def run_id(self) -> uuid.UUID:
@@ -98,13 +102,14 @@ class Claim(claims.Claim[Analysis]):
 
     @property
     def shows_nothing_new(self) -> bool:
-        """Nothing came since the last look began."""
+        """Return whether nothing has arrived since the last look began."""
         seen_at, run = self.row.looked_at, self.row.run
         return seen_at is not None and run.last_received_at < seen_at - LONGEST_COMMIT
 
 
 def want(run: Run, is_upload: bool = True) -> None:
-    """Queue a run of which something arrived or changed. Call in the transaction that wrote it.
+    """Queue a run to which something was added or that changed. Call in the transaction that wrote
+    it.
 
     Args:
         is_upload: False: nothing arrived, so it isn't counted how long it waits.
@@ -116,7 +121,7 @@ def want(run: Run, is_upload: bool = True) -> None:
 
 
 def want_first(made: Sequence[Run]) -> None:
-    """`want` and `enqueue_on_commit` of runs that were made in this transaction."""
+    """Queue runs that were made in this transaction: `want` and `enqueue_on_commit` for many."""
     now = timezone.now()
     Analysis.objects.bulk_create(
         Analysis(run=run, wanted=1, due_at=now, waiting_since=now) for run in made
@@ -125,7 +130,8 @@ def want_first(made: Sequence[Run]) -> None:
 
 
 def arrived(counts: Mapping[uuid.UUID, int]) -> None:
-    """So many plain segments came for these running runs: `want` for many, in one statement.
+    """Queue these running runs, for which so many plain segments arrived: `want` for many, in one
+    statement.
 
     When such a run is due was decided with the last look or analysis.
     """
@@ -149,7 +155,9 @@ def enqueue_on_commit(run: Run) -> None:
 
 
 def watch(run: Run, analysis: Analysis | None) -> None:
-    """A person has the running run's page open: until they leave, it's analysed more often."""
+    """Record that a person has the running run's page open: until they leave, it's analysed more
+    often.
+    """
     now = timezone.now()
     if analysis is None or analysis.finished_at is None or run.has_ended:
         return
@@ -213,7 +221,7 @@ def put_back(held: Claim, quiet_until: datetime | None = None) -> None:
 
 
 def late(now: datetime) -> timedelta:
-    """How long ago the first upload came that waits for its turn with a worker."""
+    """Return how long ago the first upload came that waits for its turn with a worker."""
     mine = conditions.due(KIND, now).filter(attempts=0, kills=0)
     since = lag.waiting_since(mine, now)
     return timedelta() if since is None else now - since
@@ -233,7 +241,9 @@ def _whole_due_at(run: Run, analysis: Analysis, now: datetime) -> datetime:
 
 
 def _until_whole(run: Run, analysis: Analysis, now: datetime) -> timedelta:
-    """From a whole analysis to the next: by what it saw, since more may have come at once."""
+    """Return the time from a whole analysis to the next, by what it saw, since more may have come
+    at once.
+    """
     is_watched = analysis.watched_at is not None and now - analysis.watched_at < WATCHED_FOR
     growth, soonest = (GROWTH_WATCHED, SOONEST_WATCHED) if is_watched else (GROWTH, SOONEST)
     soonest *= 1.0 if is_watched else 1.0 + SPREAD * _place(run)
@@ -242,18 +252,18 @@ def _until_whole(run: Run, analysis: Analysis, now: datetime) -> timedelta:
 
 
 def _place(run: Run) -> float:
-    """Of the run among all: always the same, from 0 to 1, evenly spread."""
+    """Return the run's place among all: always the same, from 0 to 1, evenly spread."""
     return zlib.crc32(run.pk.bytes) / 2**32
 
 
 def _look_at(seen_at: datetime, quiet_until: datetime | None) -> datetime:
-    """When the next look after one at this time is due."""
+    """Return when the look after one at this time is due."""
     soonest = seen_at + LOOK_AGAIN_AFTER
     return max(soonest, quiet_until or soonest)
 
 
 def _stretched(due_at: datetime, analysis: Analysis, now: datetime) -> datetime:
-    """When a whole analysis that is due at `due_at` is due if uploads are judged late."""
+    """Return when a whole analysis that is due at `due_at` is due if uploads are judged late."""
     if analysis.finished_at is None:
         return due_at
     doublings = min(max((late(now) - ON_TIME) / DOUBLED_EVERY, 0.0), MOST_DOUBLED)

@@ -6,31 +6,37 @@ whatever arrives while one of them is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import takewhile
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
 from advisor.costing.charges import as_document
-from advisor.costing.cost import NodeUse
 from advisor.store.room import TooLargeError
 from webapp.analysis import queue, sharing
 from webapp.analysis.evaluation import priced
 from webapp.analysis.models import CostPart
+from webapp.analysis.outcome import FollowUp, Outcome
 from webapp.runs.models import Node, Run
 
 SWEPT_DAYS = 2
-"""Older runs are counted by `manage.py recount`."""
-SWEPT_AT_ONCE, AT_ONCE = 500, 20
-"""About ten seconds of one worker, and half of one; what is left is found by the next sweep."""
+"""The age in days up to which runs are counted again automatically; older ones by `manage.py
+recount`."""
+SWEPT_AT_ONCE, SWEPT_SECONDS, AT_ONCE = 500, 10.0, 20
+"""The sizes and seconds of a sweep, and the size of a batch. What is left is found by the next
+sweep."""
+MOST_READ = 1000
+"""The nodes of other runs to read beside an analysis, which takes about a tenth of a second."""
 
 
 @dataclass(frozen=True)
 class Outdated:
-    """A run whose stored cost differs from a fresh count; None: no price."""
+    """A run whose stored cost differs from a fresh count; None without a price."""
 
     run: Run
     stored_usd: Decimal | None
@@ -38,19 +44,22 @@ class Outdated:
 
 
 def ended() -> QuerySet[Run]:
-    """The runs that have ended: only what others do changes their cost."""
+    """Return the runs that have ended: only what others do changes their cost."""
     known = Run.objects.present().filter(started_at__isnull=False, ended_at__isnull=False)
     return known.exclude(state=Run.RUNNING)
 
 
 def counted() -> QuerySet[Run]:
-    """Those of them whose stored cost is that of their last analysis: none is due, or failed."""
+    """Return the ended runs whose stored cost is that of their last analysis: none is due, or
+    failed.
+    """
     return ended().filter(analysis__wanted=F("analysis__done"), analysis__error="")
 
 
 def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:
-    """The runs whose cost, its part on any day or what any second cost differs from a fresh count.
-    Writes nothing."""
+    """Yield the runs whose cost, its part on any day or what any second cost differs from a fresh
+    count. Writes nothing.
+    """
     for run in runs:
         stored_usd = run.cost_usd
         try:
@@ -73,26 +82,44 @@ def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:
 
 
 def want_outdated(now: datetime) -> int:
-    """Queue the recent runs on shared machines whose cost differs. Returns their number."""
+    """Queue the recent runs on shared machines whose cost differs. Returns their number.
+
+    In any order, so that no workspace's crowd keeps others from being swept.
+    """
     recent = counted().filter(ended_at__gte=now - timedelta(days=SWEPT_DAYS))
-    together = recent.filter(Exists(_on_a_shared_machine())).order_by("-ended_at")
-    return _want(outdated(together[:SWEPT_AT_ONCE]))
+    together = recent.filter(Exists(_on_a_shared_machine())).order_by("?")
+    until = time.monotonic() + SWEPT_SECONDS
+    return want(outdated(takewhile(lambda _: time.monotonic() < until, together[:SWEPT_AT_ONCE])))
 
 
-def want_neighbours(run: Run, nodes: Sequence[Node], uses: Sequence[NodeUse]) -> int:
-    """Queue the runs that share an overcommitted machine with this one and were counted without it.
-    Returns their number.
+def prepare(outcome: Outcome) -> FollowUp:
+    """Find the runs that share an overcommitted machine with the analysed one and were counted
+    without it. The follow-up queues them.
 
     Their costs are compared, not times: one that was read before this run arrived may be written
     after it. For the same reason one that is being analysed now is analysed again.
     """
-    if not sharing.is_crowded(uses, nodes):
-        return 0
-    neighbours = {node.attempt.run_id for node in sharing.neighbours(run, nodes)}
-    return _want(outdated(ended().filter(pk__in=neighbours).order_by("-ended_at")[:AT_ONCE]))
+    wrong = list(_outdated_neighbours(outcome))
+
+    def queue_them(run: Run) -> None:
+        want(wrong)
+
+    return queue_them
 
 
-def _want(wrong: Iterable[Outdated]) -> int:
+def _outdated_neighbours(outcome: Outcome) -> Iterator[Outdated]:
+    """Yield as many as `MOST_READ` nodes allow, the newest first. Each is counted with all of its
+    own neighbours, so a crowd of runs would otherwise take the square of its number."""
+    if not sharing.is_crowded(outcome.uses, outcome.nodes):
+        return
+    nodes = sharing.neighbours(outcome.run, outcome.nodes)
+    at_once = min(AT_ONCE, max(MOST_READ // len(nodes), 1))
+    runs = ended().filter(pk__in={node.attempt.run_id for node in nodes})
+    yield from outdated(runs.order_by("-ended_at")[:at_once])
+
+
+def want(wrong: Iterable[Outdated]) -> int:
+    """Queue the runs, and return their number."""
     found = list(wrong)
     if not found:
         return 0
@@ -103,7 +130,9 @@ def _want(wrong: Iterable[Outdated]) -> int:
 
 
 def _on_a_shared_machine() -> QuerySet[Node]:
-    """The nodes of the outer query's run that another run of its workspace held at that time."""
+    """Return the nodes of the outer query's run that another run of its workspace held at that
+    time.
+    """
     others = Node.objects.filter(
         machine_id=OuterRef("machine_id"),
         attempt__run__workspace=OuterRef("attempt__run__workspace"),

@@ -1,4 +1,4 @@
-"""Regressions as rows: since when, what they cost, and what ended them."""
+"""Stores regressions: since when they exist, what they cost, and what ended them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def drop_others(job: Job, looked_at: Sequence[Run]) -> None:
 
 
 def _settle_untold(job: Job) -> None:
-    """A person accepts or opens again what these runs no longer tell, too."""
+    """Settle the regressions about which these runs no longer tell anything: a person can accept
+    them or open them again, too.
+    """
     accepted = Exists(AcceptedLevel.objects.filter(run=OuterRef("last")))
     Regression.objects.filter(job=job, ended_by=None).update(is_accepted=accepted)
 
@@ -124,8 +126,9 @@ def _save(episode: _Episode, measure: Quantity) -> int:
 
 
 def _extra_usd(runs: Sequence[tuple[Run, JudgedRun]], measure: Quantity) -> Decimal | None:
-    """What the runs cost more than at the level before. Runs without a price are left out; None:
-    all are."""
+    """Return what the runs cost more than at the level before. Runs without a price are left out;
+    None if all are.
+    """
     extra = [
         _more_usd(run.cost_usd, _judged_share(run, measure), judged.change)
         for run, judged in runs
@@ -135,11 +138,11 @@ def _extra_usd(runs: Sequence[tuple[Run, JudgedRun]], measure: Quantity) -> Deci
 
 
 def _judged_share(run: Run, measure: Quantity) -> float:
-    """The part of its time, and so of its cost, that was judged."""
+    """Return the part of the run's time, and so of its cost, that was judged."""
     return (worked(run).loop_share or 1.0) if measure.is_loop else 1.0
 
 
 def _more_usd(cost_usd: Decimal, share: float, change: float) -> Decimal:
-    """Of the judged part of a cost, what wouldn't have been without the change."""
+    """Return the part of a judged cost that wouldn't exist without the change."""
     judged_usd, longer = Fraction(cost_usd) * Fraction(share), Fraction(change)
     return rounded_usd(judged_usd * longer / (1 + longer))

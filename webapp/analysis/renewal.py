@@ -15,9 +15,9 @@ from webapp.analysis.models import CostPart, Judgement, Life
 from webapp.runs.models import Run, began
 
 DAYS = 30
-"""As far back as changed thresholds measure again."""
+"""The age in days up to which changed thresholds measure runs again."""
 AT_ONCE = 50
-"""A few minutes of one worker, so that new runs don't wait for old ones."""
+"""The runs of one sweep: a few minutes of one worker, so that new runs don't wait for old ones."""
 _OUTDATED_FIGURES = (
     Q(summary__ledger_version__isnull=True)
     | Q(summary__ledger_version__lt=LEDGER_VERSION)
@@ -51,7 +51,7 @@ def want_outdated(now: datetime) -> int:
 
 
 def _outdated_judgements() -> QuerySet[Judgement]:
-    """Of the outer query's run."""
+    """Return the outdated judgements of the outer query's run."""
     earlier = Q()
     for rule in all_rules().values():
         earlier |= Q(rule=rule.id, rule_version__lt=rule.version)
@@ -59,5 +59,5 @@ def _outdated_judgements() -> QuerySet[Judgement]:
 
 
 def _without_charges() -> QuerySet[CostPart]:
-    """Of the outer query's run."""
+    """Return the cost parts without charges of the outer query's run."""
     return CostPart.objects.filter(run=OuterRef("pk"), charges__isnull=True)

@@ -1,4 +1,4 @@
-"""What analyses found of a job or workspace, as its members may see it."""
+"""Selects the results of analyses that members of a workspace may see."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_REGRESSION = (
 
 
 def regressions_of(job: Job) -> QuerySet[Regression]:
-    """Since runs that aren't deleted, the newest first."""
+    """Return the regressions since runs that aren't deleted, the newest first."""
     present = Regression.objects.filter(job=job, since__deleted_at=None)
     return present.select_related("since", "last", "ended_by").order_by("-since__number")
 
@@ -28,14 +28,15 @@ def open_regressions_of(job: Job) -> QuerySet[Regression]:
 
 
 def accepted_levels_of(job: Job) -> QuerySet[AcceptedLevel]:
-    """The newest first."""
+    """Return the accepted levels, the newest first."""
     present = AcceptedLevel.objects.filter(run__job=job, run__deleted_at=None)
     return present.select_related("run__job").order_by("-accepted_at")
 
 
 def every_open_regression_of(workspace: Workspace) -> QuerySet[Regression]:
-    """Of all jobs, the most expensive first; those without a price last. Of jobs and runs only what
-    they are called is read: their rows are wide."""
+    """Return the open regressions of all jobs, the most expensive first; those without a price
+    last. Only the names of jobs and runs are read: their rows are wide.
+    """
     jobs = scope.jobs_of(workspace)
     opened = Regression.objects.filter(job__in=jobs, since__deleted_at=None)
     opened = opened.filter(ended_by=None, is_accepted=False).select_related("job", "since")
@@ -44,19 +45,19 @@ def every_open_regression_of(workspace: Workspace) -> QuerySet[Regression]:
 
 
 def lives_of(workspace: Workspace, job: Job | None = None) -> QuerySet[Life]:
-    """Of present runs, without probes; of all present jobs or of one."""
+    """Return the lives of present runs, without probes; of all present jobs or of one."""
     jobs = [job] if job else scope.jobs_of(workspace)
     lives = Life.objects.filter(run__workspace=workspace, run__job__in=jobs)
     return lives.filter(run__deleted_at=None, run__probe__isnull=True)
 
 
 def analysed_runs_of(workspace: Workspace) -> QuerySet[Run]:
-    """Runs whose analysis is final."""
+    """Return the runs whose analysis is final."""
     return scope.runs_of(workspace).filter(analysis__is_final=True)
 
 
 def pending_analyses(workspace: Workspace, figure: type[Aggregate]) -> Subquery:
-    """A figure of the keys of the workspace's analyses that a worker has still to do.
+    """Return a figure of the keys of the workspace's analyses that a worker has still to do.
 
     From the index of due work, which is short, rather than from the workspace's many runs: the
     workspace is a condition of the figure, so that no database begins with it.

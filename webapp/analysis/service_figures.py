@@ -1,4 +1,6 @@
-"""What `/metrics` says of jobs, runs and spend: of the whole service, of no workspace."""
+"""Figures of `/metrics` about jobs, runs and spend of the whole service, not of single
+workspaces.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ HELP = {
 
 
 def figures() -> Iterator[Sample]:
-    """Without sample data and deleted workspaces."""
+    """Yield the figures without sample data and deleted workspaces."""
     workspaces = Workspace.objects.filter(deleted_at=None, is_sample_data=False)
     yield _WORKSPACES, {}, workspaces.count()
     jobs = Job.objects.filter(workspace__in=workspaces, deleted_at=None, merged_into=None)

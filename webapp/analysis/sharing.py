@@ -27,8 +27,9 @@ from webapp.runs.models import Node, Run
 
 
 def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
-    """The machine uses of a run. Its share is scaled down while the shares of all runs on a machine
-    add up to more than 1."""
+    """Return the machine uses of a run. Its share is scaled down while the shares of all runs on a
+    machine add up to more than 1.
+    """
     on_machine: dict[str, list[Node]] = defaultdict(list)
     for node in [*nodes, *neighbours(run, nodes)]:
         on_machine[node.machine_id].append(node)
@@ -37,7 +38,7 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
     held_by_run: list[NodeUse] = []
     for together in on_machine.values():
         held = [replace(pricing.node_use(node), node_key=str(node.pk)) for node in together]
-        scaled = shares_on_machine(held) if len(held) > 1 else held
+        scaled = shares_on_machine(held, own) if len(held) > 1 else held
         held_by_run += [
             replace(use, node_key=own[use.node_key], machine_start=starts[use.node_key])
             for use in scaled
@@ -47,8 +48,10 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
 
 
 def _machine_starts(nodes: Sequence[Node]) -> dict[str, str]:
-    """Node's id -> one start of its machine. Attempts of a run use the same start of a machine,
-    unless its cloud reports another. A node whose start is unknown used the machine's first."""
+    """Return one start of its machine for each node, by the node's id. Attempts of a run use the
+    same start of a machine, unless its cloud reports another. A node whose start is unknown used
+    the machine's first.
+    """
     first: dict[str, datetime] = {}
     for node in nodes:
         if started_at := node.instance_started_at:
@@ -72,7 +75,9 @@ def count_again(runs: QuerySet[Run], **_: Any) -> None:
 
 
 def _at_once(these: QuerySet[Node], those: QuerySet[Node]) -> Iterable[UUID]:
-    """The runs of `these` nodes that are on the same machine as one of `those` at the same time."""
+    """Return the runs of `these` nodes that are on the same machine as one of `those` at the same
+    time.
+    """
     other = those.filter(
         machine_id=OuterRef("machine_id"),
         attempt__run__workspace=OuterRef("attempt__run__workspace"),
@@ -83,14 +88,15 @@ def _at_once(these: QuerySet[Node], those: QuerySet[Node]) -> Iterable[UUID]:
 
 
 def is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
-    """Whether the share of any of a run's `nodes` was scaled down."""
+    """Return whether the share of any of a run's `nodes` was scaled down."""
     whole = {node.key: pricing.share(node) for node in nodes}
     return any(use.share < whole[use.node_key] for use in held)
 
 
 def neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of the workspace's other runs on the same machines at that time. Deleted runs are
-    ignored: the remaining runs pay for the machine."""
+    """Return the nodes of the workspace's other runs on the same machines at that time. Deleted
+    runs are ignored: the remaining runs pay for the machine.
+    """
     if run.started_at is None or run.ended_at is None:
         return []
     machines = sorted({node.machine_id for node in nodes} - {""})
@@ -106,7 +112,7 @@ def neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
 
 @cache
 def _others_on(machines: int) -> Models[Node]:
-    """The nodes of a workspace's other runs on so many machines."""
+    """Return the nodes of a workspace's other runs on so many machines."""
     started_at, ended_at = (Slot(name, DateTimeField()) for name in ("started_at", "ended_at"))
     others = Node.objects.filter(
         attempt__run__started_at__lt=ended_at,

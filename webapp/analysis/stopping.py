@@ -13,7 +13,8 @@ from webapp.directives.models import Directive
 from webapp.runs.models import Node, Run
 
 NOW = timedelta(seconds=6)
-"""Evidence that ends this close to the last sample still holds: samples are at most 5 s apart."""
+"""The time before the last sample within which evidence must end to hold still: samples are at most
+5 s apart."""
 
 
 def ask(
@@ -29,7 +30,8 @@ def ask(
 
 
 def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: datetime) -> bool:
-    """Whether a rule that may stop runs still fires, with certainty, and no agent was asked yet.
+    """Return whether a rule that may stop runs still fires, with certainty, and no agent was asked
+    yet.
 
     Args:
         nodes: with their sessions as they were when the frame was read.
@@ -50,6 +52,6 @@ def is_due(run: Run, nodes: Sequence[Node], judged: RuleJudgement, since: dateti
 
 
 def _known_until(nodes: Iterable[Node]) -> datetime | None:
-    """The last moment that all running agents have reported; None: no agent is running."""
+    """Return the last moment that all running agents have reported; None if no agent is running."""
     going = [s for node in nodes for s in node.sessions.all() if s.ended_ms is None]
     return min((session.interval[1] for session in going), default=None)

@@ -7,20 +7,24 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
+from advisor.comparison.startup import growing_seconds
+from advisor.costing.billing import notes_of
 from advisor.costing.cost import cost_of_run, merged
 from advisor.costing.notes import notes
 from advisor.costing.phases import usd_by_phase
 from advisor.costing.projection import Projection, projection
 from advisor.probing.loop_speed import VERSION as SPEED_VERSION
 from advisor.run_summary import RunSummary
+from advisor.sizing.doubt import price_doubts
 from rules.ledger import VERSION as LEDGER_VERSION
 from webapp.analysis import pricing
 from webapp.analysis.outcome import Measured, Outcome
+from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
 
 
 def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
-    """The summary with the figures from the samples."""
+    """Return the summary with the figures from the samples."""
     figures = measured.figures
     return replace(
         summary,
@@ -29,7 +33,10 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
         data_wait_share=figures.data_wait_share,
         cpu_busy_p95_pct=figures.cpu_busy_p95_pct,
         cores_busy_p95=figures.cores_busy_p95,
+        starved_share=figures.starved_share,
         memory_p99_bytes=figures.memory_p99_bytes,
+        disk_bytes_per_second_p95=figures.disk_bytes_per_second_p95,
+        network_bytes_per_second_p95=figures.network_bytes_per_second_p95,
         gpu_busy_p95_pct=figures.gpu_busy_p95_pct,
         phase_seconds=figures.phase_seconds,
         troubles=figures.troubles,
@@ -44,7 +51,9 @@ def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
 
 
 def with_prices(run: Run, outcome: Outcome, missing_segments: int) -> RunSummary:
-    """The run's summary with its machines and prices, and how many of its segments are missing."""
+    """Return the run's summary with its machines and prices, and how many of its segments are
+    missing.
+    """
     parts = outcome.cost.parts
     rows = [row for part in parts for row in part.price_rows]
     return replace(
@@ -53,8 +62,14 @@ def with_prices(run: Run, outcome: Outcome, missing_segments: int) -> RunSummary
         basis="list" if all(row.is_list for row in rows) else "your rate",
         list_usd=_list_usd(outcome),
         phase_usd=_phase_usd(run.summary.phase_seconds, outcome),
+        electricity=outcome.cost.electricity,
         projected=_projected(run, outcome),
-        cost_notes=notes(outcome.uses, _own_shares(outcome), parts),
+        is_at_least=any(pricing.billing_of(node).is_at_least for node in outcome.nodes),
+        cost_notes=[
+            *notes_of(pricing.billing_of(node) for node in outcome.nodes),
+            *notes(outcome.uses, _own_shares(outcome), parts),
+            *price_doubts([facts(node) for node in outcome.nodes]),
+        ],
         price_source=", ".join(sorted({row.source for row in rows})),
         is_later_price=any(part.later_price for part in parts),
         is_estimated=any(part.estimated for part in parts),
@@ -67,7 +82,7 @@ def with_prices(run: Run, outcome: Outcome, missing_segments: int) -> RunSummary
 
 
 def _phase_usd(phase_seconds: Mapping[str, float], outcome: Outcome) -> dict[str, Decimal]:
-    """The cost of each phase; empty: no price, or no phases."""
+    """Return the cost of each phase; empty without a price, or phases."""
     total, length = outcome.cost.total_usd, outcome.run.duration
     if total is None or length is None or not phase_seconds:
         return {}
@@ -79,16 +94,17 @@ def _own_shares(outcome: Outcome) -> dict[str, Fraction]:
 
 
 def _projected(run: Run, outcome: Outcome) -> Projection | None:
-    """The projected cost of a running run, if its total amount of work is known."""
+    """Return the projected cost of a running run, if its total amount of work is known."""
     total, length = outcome.cost.total_usd, outcome.run.duration
     if outcome.run.has_ended or total is None or length is None:
         return None
-    train_seconds = run.summary.phase_seconds.get("train", 0.0)
-    return projection(total, length.total_seconds(), train_seconds, run.work, run.parameters)
+    seconds = length.total_seconds()
+    growing = growing_seconds(run.summary.phase_seconds, seconds) or 0.0
+    return projection(total, seconds, growing, run.work, run.parameters)
 
 
 def _missing(outcome: Outcome) -> list[str]:
-    """Why there is no price, node by node."""
+    """Return why there is no price, node by node."""
     unpriced = [node for node in outcome.nodes if node.key in outcome.cost.missing]
     return [f"{node}: {_why_unpriced(node)}" for node in unpriced]
 
@@ -102,13 +118,15 @@ def _why_unpriced(node: Node) -> str:
 
 
 def _machine_seconds(outcome: Outcome) -> float:
-    """Of the clock: neither the share of a machine nor a provider's minimum changes them."""
+    """Return the machines' seconds by the clock: neither the share of a machine nor a provider's
+    minimum changes them.
+    """
     held = (merged(session.interval for session in node.sessions.all()) for node in outcome.nodes)
     return sum((end - start).total_seconds() for spans in held for start, end in spans)
 
 
 def _usd_per_hour(outcome: Outcome) -> Decimal | None:
-    """The price of one node at the start of the run, if all nodes are alike."""
+    """Return the price of one node at the start of the run, if all nodes are alike."""
     kinds = {(pricing.price_key(node), pricing.units(node)) for node in outcome.nodes}
     if len(kinds) != 1 or outcome.run.started_at is None:
         return None
@@ -118,7 +136,7 @@ def _usd_per_hour(outcome: Outcome) -> Decimal | None:
 
 
 def _list_usd(outcome: Outcome) -> Decimal | None:
-    """The run's cost before discounts and own rates; None: no list price."""
+    """Return the run's cost before discounts and own rates; None without a list price."""
     if outcome.book.has_own_rates:
         return cost_of_run(outcome.uses, outcome.book.at_list()).total_usd
     return outcome.cost.total_usd

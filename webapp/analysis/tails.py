@@ -28,13 +28,14 @@ from webapp.runs.history import facts
 from webapp.runs.models import Node, Run, Segment, Session
 
 CELL_MS = 5_000
-"""Any rhythm that window rules look for is slower."""
+"""The width of a cell: any rhythm that window rules look for is slower."""
 LONGEST = timedelta(hours=1)
-"""Longer tails would take too much memory, and outlive the objects of compacted segments."""
+"""The longest tail: longer ones would take too much memory, and outlive the objects of compacted
+segments."""
 MOST_BYTES = 96 * 2**20
-"""Of all tails of a worker process: some 500 nodes with a few GPUs each."""
+"""The most bytes of all tails of a worker process: some 500 nodes with a few GPUs each."""
 UNUSED_SECONDS = 300.0
-"""A tail that wasn't used for so long is forgotten. One that was stays: if there are more than fit,
+"""The time after which an unused tail is forgotten. Used ones stay: if there are more than fit,
 it's better to keep the same ones than to begin all of them again, each time."""
 PAGE, MOST_PAGES = 150, 20
 _COLUMNS = ("seq", "start_ms", "duration_ms", "resolution_ms", "object_key")
@@ -45,15 +46,15 @@ logger = logging.getLogger(__name__)
 Place = tuple[UUID, int, int, int]
 """Run, node, width and number of the cells."""
 _tails: OrderedDict[Place, tuple[Tail, float]] = OrderedDict()
-"""With the monotonic time of their last use; the last used ones at the end."""
+"""The tails with the monotonic time of their last use; the last used ones at the end."""
 
 
 class NoTailError(Exception):
-    """The run's last minutes can't be read this way, but from all that is stored."""
+    """Raised when the run's last minutes can't be read this way, but from all that is stored."""
 
 
 def frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame, datetime]:
-    """The last `length` of a run, in whole cells, and when that begins.
+    """Return the last `length` of a run, in whole cells, and when that begins.
 
     Raises NoTailError.
     """
@@ -74,8 +75,8 @@ def frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame,
 
 
 def _tail(place: Place, rows: Rows, start_ms: int) -> Tail:
-    """With these segments, of which only those are read that it didn't hold."""
-    # Taken out while it changes: one that is left half done is never used again.
+    """Return the tail with these segments, of which only those are read that it didn't hold."""
+    # The tail is taken out while it changes: one that is left half done is never used again.
     tail = _tails.pop(place, (None, 0.0))[0]
     if tail is not None:
         tail.move_to(start_ms)
@@ -98,14 +99,14 @@ def _keep(place: Place, tail: Tail) -> None:
 
 
 def _rows_of(node: Node, since_ms: int) -> Rows:
-    """The segments that reach into the time after `since_ms`. Raises NoTailError."""
+    """Return the segments that reach into the time after `since_ms`. Raises NoTailError."""
     sessions = [each for each in node.sessions.all() if to_ms(each.interval[1]) >= since_ms]
     pairs = ((session, row) for session in sessions for row in _rows(session, since_ms))
     return {(str(session.pk), row[0]): (session, row) for session, row in pairs}
 
 
 def _rows(session: Session, since_ms: int) -> Iterator[Row]:
-    """Newest first: a long session has many, of which few are needed.
+    """Yield the session's segments, newest first: a long session has many, of which few are needed.
 
     Its pieces are numbered at random. What programs added by another way has no steps or samples.
     """

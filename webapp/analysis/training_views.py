@@ -22,7 +22,7 @@ MOST_CHARACTERS = 400
 @members_only
 @require_POST
 def join_training(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`other`: a run, as pages or the API name it, or the key of a training."""
+    """Joins the run with `other`: a run, as pages or the API name it, or the key of a training."""
     run = scope.run_or_404(request.workspace, run_id)
     named = request.POST.get("other", "").strip()[:MOST_CHARACTERS].replace(" #", "#")
     try:
@@ -51,7 +51,7 @@ def split_training(request: PersonRequest, run_id: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def put_back_training(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`training`: the id of the one that it was a part of; empty: of none."""
+    """Puts the run back. `training` is the id of the one that it was a part of, or empty."""
     run = scope.run_or_404(request.workspace, run_id)
     before: UUID | None = None
     with suppress(ValueError):

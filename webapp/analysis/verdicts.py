@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db.models import Q
 
+from advisor.phases import END, START
 from advisor.run_summary import SuccessiveVerdict
 from advisor.successive.beside import beside
 from advisor.successive.causes import Measured, causes
@@ -17,7 +19,7 @@ from advisor.successive.history import MOST_BASELINE, History, judge_runs
 from advisor.successive.judged_run import SAME, JudgedRun, Observation
 from advisor.successive.machine_time import Quantity, quantity
 from advisor.successive.noise import Prior
-from advisor.successive.wording import effect_words, noise_words, sentence
+from advisor.successive.wording import effect_words, noise_words, period_words, sentence
 from webapp.analysis import circumstances, comparability, noise_prior, regressions
 from webapp.analysis.comparability import Keys
 from webapp.analysis.models import AcceptedLevel, Analysis
@@ -31,8 +33,8 @@ LOOKED_AT, MOST_LOOKED_AT = 300, 1500
 regression is open, to hold the runs before it."""
 USUAL = 10
 """The newest runs of a baseline, whose figures are the usual ones."""
-FIXED_PHASES = ("initialise", "finalise")
-"""Told beside the verdict, because they don't grow with the work."""
+FIXED_PHASES = (START, END)
+"""The phases whose times are shown beside the verdict, because they don't grow with the work."""
 
 
 def judge(run: Run) -> None:
@@ -75,8 +77,8 @@ def _of_excluded(job: Job) -> dict[Run, tuple[Keys, SuccessiveVerdict | None]]:
 
 
 def _judged(comparable: Sequence[Run], *, is_whole: bool) -> dict[Run, SuccessiveVerdict]:
-    """The verdicts on runs that do the same work in the same way, in order, as far as they tell
-    the newest one's quantity. Writes the regressions among them.
+    """Return the verdicts on runs that do the same work in the same way, in order, as far as they
+    tell the newest one's quantity. Writes the regressions among them.
 
     Args:
         is_whole: there are no earlier runs of the job.
@@ -102,7 +104,7 @@ def _judged(comparable: Sequence[Run], *, is_whole: bool) -> dict[Run, Successiv
 
 
 def _finished(job: Job) -> RunQuerySet:
-    """The finished runs without probes and excluded ones, the newest first."""
+    """Return the finished runs without probes and excluded ones, the newest first."""
     done = job.compared_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
     return done.defer("command", "git", "metric_progress").select_related("analysis")
 
@@ -116,26 +118,28 @@ def _looked_at(job: Job) -> int:
 
 
 def _is_awaited(run: Run) -> bool:
-    """Its figures are those of a look at a part of it. One that was judged before and is analysed
-    again keeps its place."""
+    """Return whether the run's figures are those of a look at a part of it. One that was judged
+    before and is analysed again keeps its place.
+    """
     analysis: Analysis | None = getattr(run, "analysis", None)
     return analysis is not None and not analysis.is_final and run.summary.verdict is None
 
 
 def _why_first(first: Run, runs: Sequence[Run], known: Mapping[str, Role]) -> str:
-    """What keeps the first run of its kind from being compared with the run before it."""
+    """Return what keeps the first run of its kind from being compared with the run before it."""
     at = runs.index(first)
     return comparability.why_not_compared(first, runs[at - 1], known) if at else ""
 
 
 def _observations(runs: Sequence[Run], measure: Quantity) -> list[Observation]:
     machines = circumstances.machines(runs)
+    zone = ZoneInfo(runs[0].job.workspace.time_zone)
     accepted = set(AcceptedLevel.objects.filter(run__in=runs).values_list("run_id", flat=True))
     return [
         Observation(
             number=run.number,
             value=measure.of(circumstances.worked(run)) or 0.0,
-            at=run.began_at,
+            at=run.began_at.astimezone(zone),
             machine=machines.get(run.pk, ""),
             is_pinned=run.is_pinned,
             is_accepted=run.pk in accepted,
@@ -184,7 +188,10 @@ def _with_noise(verdict: SuccessiveVerdict, history: History, prior: Prior) -> S
         noise=history.noise.spread,
         noise_freedom=history.noise.freedom,
         noise_words=noise_words(history.noise, prior),
-        machines=[effect_words(effect) for effect in history.machine_effects],
+        machines=[
+            *map(effect_words, history.machine_effects),
+            *map(period_words, history.period_effects),
+        ],
     )
 
 

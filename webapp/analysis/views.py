@@ -22,8 +22,9 @@ MOST_NOTE_CHARACTERS = 2000
 @members_only
 @require_POST
 def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """For use after the cause of a failure is fixed: an unavailable store, a defect in a
-    version."""
+    """Requests a new analysis, after the cause of a failure is fixed: an unavailable store, a
+    defect in a version.
+    """
     run = scope.run_or_404(request.workspace, run_id)
     with transaction.atomic():
         locks.run(run.pk)
@@ -35,7 +36,7 @@ def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def accept_regression(request: PersonRequest, job_uuid: UUID, number: int) -> HttpResponse:
-    """`number`: of the first run that was worse."""
+    """Accepts a regression. `number` is that of the first run that was worse."""
     job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
     regression = open_regressions_of(job).filter(since__number=number).first()
     if regression is None:
@@ -50,7 +51,7 @@ def accept_regression(request: PersonRequest, job_uuid: UUID, number: int) -> Ht
 @members_only
 @require_POST
 def open_regression_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`run_id`: the run at which it was accepted."""
+    """Opens a regression again. `run_id` is the run at which it was accepted."""
     run = scope.run_or_404(request.workspace, run_id)
     accepted = accepted_levels_of(run.job).filter(run=run).first()
     if accepted is not None:
@@ -61,7 +62,7 @@ def open_regression_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
 
 @require_safe
 def compared_by(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """The role of each parameter in the comparison of a job's runs."""
+    """Shows the role of each parameter in the comparison of a job's runs."""
     job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
     shown = {"job": job, "rows": parameter_rows(job), "titles": TITLES}
     return render(request, "analysis/compared_by.html", shown)

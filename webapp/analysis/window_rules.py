@@ -12,7 +12,7 @@ from webapp.analysis import tails
 
 
 def window_rules(values: Mapping[str, Values]) -> dict[Rule, timedelta]:
-    """With how much of a run each needs."""
+    """Return the rules with how much of a run each needs."""
     windows = {
         rule: timedelta(seconds=rule.window_seconds(values[rule.id]))
         for rule in all_rules().values()
@@ -22,7 +22,9 @@ def window_rules(values: Mapping[str, Values]) -> dict[Rule, timedelta]:
 
 
 def quiet_until(frame: RunFrame, values: Mapping[str, Values], since: datetime) -> datetime:
-    """Before this time none of them finds more than it finds in a frame that begins at `since`."""
+    """Return the time before which none of the rules finds more than in a frame that begins at
+    `since`.
+    """
     soonest = [
         rule.soonest_seconds(frame, values[rule.id]) if rule.soonest_seconds else 0.0
         for rule in window_rules(values)

@@ -1,4 +1,4 @@
-"""How the API writes money."""
+"""Writes money for the API."""
 
 from __future__ import annotations
 
@@ -6,5 +6,7 @@ from decimal import Decimal
 
 
 def money(amount: Decimal | None) -> str | None:
-    """USD as plain decimal text, exact to the nano-dollar: no reader can round it by accident."""
+    """Return USD as plain decimal text, exact to the nano-dollar: no reader can round it by
+    accident.
+    """
     return None if amount is None else f"{amount:f}"

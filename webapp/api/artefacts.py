@@ -34,7 +34,7 @@ class ArtefactsOut(Schema):
 
 @router.get("/runs/{run_id}/artefacts", response=ArtefactsOut, summary="The files of a run")
 def get_artefacts(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
-    """The oldest first; at most 200."""
+    """Answers a run's files, the oldest first; at most 200."""
     run = scope.run_or_404(request.auth.workspace, run_id)
     return {"artefacts": list(scope.artefacts_of(run))}
 

@@ -10,7 +10,7 @@ from webapp.spend import months
 
 
 def month_of(text: str, workspace: Workspace) -> months.Month:
-    """The current month if the text is empty. Raises Problem 422."""
+    """Return the month; the current one if the text is empty. Raises Problem 422."""
     try:
         return months.parsed(text, workspace, timezone.now())
     except ValueError as error:

@@ -41,7 +41,9 @@ class BuyingIn(Schema):
     summary="The ways to buy and the regions that the advisor may propose",
 )
 def get_buying(request: TokenRequest) -> dict[str, Any]:
-    """By default, none: advice keeps to how and where a job runs."""
+    """Answers the ways and regions that advice may propose. By default there are none: advice keeps
+    to how and where a job runs.
+    """
     return _document(request.auth.workspace)
 
 

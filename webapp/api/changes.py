@@ -1,4 +1,4 @@
-"""What the write API takes: the shapes that its OpenAPI description shows."""
+"""The inputs of the write API, as its OpenAPI description shows them."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class ChangeIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     def said(self) -> dict[str, Any]:
-        """The fields that were sent."""
+        """Return the fields that were sent."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class MachineIn(ChangeIn):
-    """What the run really ran on. What isn't sent stays as it is known."""
+    """Corrected machine of a run. Fields that aren't sent stay as they are known."""
 
     node: int | None = Field(None, ge=1, le=1_000_000, description="Null: every node of the run.")
     instance_type: Key = ""
     region: Name = ""
-    purchase_option: Literal["on_demand", "spot", "reserved"] = "on_demand"
+    purchase_option: Literal["on_demand", "spot", "reserved", "capacity_block"] = "on_demand"
     is_confirmed: bool = Field(
         False, description="Save the type even if no price is known and it may be a mistake."
     )

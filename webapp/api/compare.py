@@ -140,7 +140,7 @@ def get_compare(
     a: str = Query(..., max_length=400, description=f"The earlier run. {_REFERENCE}"),  # type: ignore[type-arg]
     b: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """The content of the comparison page, also as Markdown."""
+    """Answers the content of the comparison page, also as Markdown."""
     runs = [scope.run_called(request.auth.workspace, reference) for reference in (a, b)]
     if runs[0] == runs[1]:
         raise Problem(422, "Both references name the same run.", "b", "Send two different runs.")
@@ -158,12 +158,14 @@ def get_cost(
     request: TokenRequest,
     run: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """A token with the scope `ingest` but not `read` reads only the runs that it uploaded to."""
+    """Answers what a run cost. A token with the scope `ingest` but not `read` reads only the runs
+    that it uploaded to.
+    """
     named = readable.run(request.auth, run)
     return {
         **_compared_run(named, completeness_of([named])[named.pk]),
         "failure": failure_of(named, scope.sessions_of(named)),
-        "cost_is_at_least": named.state in (Run.RUNNING, Run.LOST),
+        "cost_is_at_least": named.cost_is_at_least,
         "duration_seconds": named.duration.total_seconds() if named.duration else None,
         "missing_prices": named.summary.missing,
         "money": run_money.document(named),

@@ -23,7 +23,7 @@ _RETRY_AFTER = {
 
 
 class Api(NinjaAPI):
-    """Ninja's, described whole."""
+    """Ninja's API with a complete description."""
 
     def get_openapi_schema(
         self, *, path_prefix: str | None = None, path_params: dict[str, Any] | None = None
@@ -40,7 +40,7 @@ class Description(OpenAPISchema):
         return details
 
     def operation_security(self, operation: Operation) -> list[dict[str, Any]] | None:
-        """One of the named scopes is enough."""
+        """Return the scopes of an operation, one of which is enough."""
         requirements: list[dict[str, Any]] | None = super().operation_security(operation)
         for named, auth in zip(requirements or (), operation.auth_callbacks, strict=True):
             for name in named:
@@ -55,7 +55,9 @@ class Description(OpenAPISchema):
 
 @lru_cache(maxsize=2)
 def _described(api: NinjaAPI, prefix: str) -> Description:
-    """Made once: anybody may ask for it, and making it takes longer than most answers."""
+    """Return the description. It is made once: anybody may ask for it, and making it takes longer
+    than most answers.
+    """
     return Description(api, prefix)
 
 
@@ -71,7 +73,9 @@ def _statuses(operation: Operation, details: dict[str, Any]) -> list[int]:
 
 
 def problem(status: int) -> dict[str, Any]:
-    """An answer other than 2xx; to be named where an operation has one that others haven't."""
+    """Return an answer other than 2xx; to be named where an operation has one that others
+    haven't.
+    """
     schema = {"$ref": "#/components/schemas/Problem"}
     described: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,

@@ -59,7 +59,9 @@ def get_export(
     end: float | None = Query(None, alias="to"),  # type: ignore[type-arg]
     buckets: int = Query(DEFAULT_BUCKETS, ge=1, le=MOST_BUCKETS, description="Rows of series."),  # type: ignore[type-arg]
 ) -> HttpResponse:
-    """A token with the scope `ingest` but not `read` reads only the runs that it uploaded to."""
+    """Answers a table of a run. A token with the scope `ingest` but not `read` reads only the runs
+    that it uploaded to.
+    """
     named = readable.run(request.auth, run)
     length = named.duration.total_seconds() if named.duration else 0.0
     until = length if end is None or not math.isfinite(end) else min(end, length)
@@ -85,7 +87,7 @@ def _csv(_run: Run, _table: str, columns: Columns) -> tuple[bytes, str]:
 
 
 def _json(run: Run, table: str, columns: Columns) -> tuple[bytes, str]:
-    """Numbers that JSON lacks are null."""
+    """Return the table as JSON. Numbers that JSON lacks are null."""
     plain = {name: [_plain(value) for value in values] for name, values in columns.items()}
     document = {"run": str(run.pk), "job": run.job.name, "number": run.number}
     whole = {**document, "table": table, "columns": plain}

@@ -27,7 +27,7 @@ from webapp.runs.models import Run
 
 Columns = dict[str, list[Any]]
 MOST_CELLS = 2_000_000
-"""Of one answer. Longer tables come in parts: `from` and `to`."""
+"""The most cells of one answer. Longer tables come in parts: `from` and `to`."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Part:
 
     @property
     def times(self) -> tuple[datetime, datetime] | None:
-        """None: there is nothing in it."""
+        """Return the start and end of the part, or None if nothing is in it."""
         started_at = self.run.started_at
         if started_at is None or self.end_seconds <= self.start_seconds:
             return None
@@ -58,7 +58,9 @@ class Part:
 
 
 def series(part: Part) -> Columns:
-    """Means of all series in equal buckets: a row for each node and bucket that has any."""
+    """Return the means of all series in equal buckets: a row for each node and bucket that has
+    any.
+    """
     if part.times is None:
         return {"time": [], "seconds": [], "node": []}
     start, end = part.times
@@ -85,20 +87,22 @@ def series(part: Part) -> Columns:
 
 
 def _known(view: SeriesView) -> dict[float, float]:
-    """Seconds since the start of what was asked for -> the mean; of steps the buckets are wider."""
+    """Return the means by seconds since the start of what was asked for; of steps the buckets are
+    wider.
+    """
     known = np.flatnonzero(np.isfinite(view.mean))
     seconds = np.round(view.t_seconds[known], 6)
     return dict(zip(seconds.tolist(), view.mean[known].tolist(), strict=True))
 
 
 def _every_name(nodes: list[NodeHistory]) -> tuple[str, ...]:
-    """All series that were sampled, and those of steps."""
+    """Return all series that were sampled, and those of steps."""
     listed = list_series(open_store(settings.OBJECTS_URL), nodes).values()
     return (*sorted({name for names in listed for name in names}), *step_series.NAMES)
 
 
 def samples(part: Part) -> Columns:
-    """Single samples, a row each, while retention keeps them."""
+    """Return single samples, a row each, while retention keeps them."""
     if not part.names:
         raise Problem(
             422, "No series is named.", "names", "Name series, for example gpu0.busy_pct."
@@ -116,7 +120,7 @@ def samples(part: Part) -> Columns:
 
 
 def steps(part: Part) -> Columns:
-    """Single steps, or several as one row with their number; durations are means."""
+    """Return single steps, or several as one row with their number; durations are means."""
     columns: Columns = {"time": [], "seconds": [], "node": []}
     columns |= {"rank": [], "phase": [], "count": [], "duration_seconds": []}
     columns |= {"data_wait_seconds": [], "samples": []}
@@ -137,7 +141,7 @@ def steps(part: Part) -> Columns:
 
 
 def metrics(part: Part) -> Columns:
-    """Every value of the metrics that the program logged."""
+    """Return every value of the metrics that the program logged."""
     columns: Columns = {"time": [], "seconds": [], "node": []}
     columns |= {"rank": [], "name": [], "step": [], "value": []}
     for node, at_seconds, kind, data in _events(part):
@@ -150,7 +154,7 @@ def metrics(part: Part) -> Columns:
 
 
 def events(part: Part) -> Columns:
-    """Epochs, checkpoints, evaluations, and what else happened once; `data` is JSON."""
+    """Return epochs, checkpoints, evaluations, and what else happened once; `data` is JSON."""
     columns: Columns = {"time": [], "seconds": [], "node": [], "kind": [], "data": []}
     for node, at_seconds, kind, data in _events(part):
         if kind not in ("metric", "stderr"):
@@ -161,7 +165,7 @@ def events(part: Part) -> Columns:
 
 
 def ledger(part: Part) -> Columns:
-    """Where the time and money went. The labels add up to the run's cost."""
+    """Return where the time and money went. The labels add up to the run's cost."""
     known = run_ledger(part.run)
     lines = list(known.lines) if known else []
     return {
@@ -173,7 +177,7 @@ def ledger(part: Part) -> Columns:
 
 
 def cost(part: Part) -> Columns:
-    """The cost by node and day (UTC). The lines add up to the run's cost."""
+    """Return the cost by node and day (UTC). The lines add up to the run's cost."""
     lines = cost_lines(part.run)
     return {
         "day": [line.row.day.isoformat() for line in lines],
@@ -184,7 +188,7 @@ def cost(part: Part) -> Columns:
 
 
 def findings(part: Part) -> Columns:
-    """What the rules found, and what it costs."""
+    """Return what the rules found, and what it costs."""
     found = findings_of(part.run)
     texts = ("rule", "severity", "summary", "advice")
     columns: Columns = {name: [getattr(each, name) for each in found] for name in texts}
@@ -200,7 +204,7 @@ TABLES: dict[str, Callable[[Part], Columns]] = {
 
 
 def _usd(amount: Any) -> str | None:
-    """As text, exact to the nano-dollar; None: no price."""
+    """Return the amount as text, exact to the nano-dollar; None without a price."""
     return money(amount)
 
 

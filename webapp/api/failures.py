@@ -1,4 +1,4 @@
-"""What failures cost, by cause and job."""
+"""The costs of failures, by cause and job."""
 
 from __future__ import annotations
 
@@ -78,8 +78,9 @@ def get_failures(
     month: str = Query("", description="For example 2026-11; default: the current month."),  # type: ignore[type-arg]
     job: UUID | None = None,
 ) -> dict[str, Any]:
-    """A failure counts in the month in which it happened, with the start that followed it. `job`:
-    a job's id; default: all jobs."""
+    """Answers the failures of a month. A failure counts in the month in which it happened, with the
+    start that followed it. `job` is a job's id; by default, all jobs count.
+    """
     workspace = request.auth.workspace
     chosen = month_of(month, workspace)
     only = get_object_or_404(scope.jobs_of(workspace), uuid=job) if job else None

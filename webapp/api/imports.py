@@ -67,8 +67,9 @@ class ImportOut(Schema):
     openapi_extra={"responses": {403: problem(403), 429: problem(429)}},
 )
 def post_import(request: TokenRequest, said: SourceIn) -> Status[dict[str, Any]]:
-    """The service reads it with its own AWS credentials, where the operator allows it. The same
-    again imports again, into the same run."""
+    """Queues an import. The service reads it with its own AWS credentials, where the operator
+    allows it. The same again imports again, into the same run.
+    """
     stated = said.dict(include=set(from_s3.STATED))
     wanted = from_s3.Wanted(
         said.source,
@@ -90,7 +91,7 @@ def post_import(request: TokenRequest, said: SourceIn) -> Status[dict[str, Any]]
     summary="How the imports of a run are going",
 )
 def get_imports(request: TokenRequest, run_id: UUID) -> list[dict[str, Any]]:
-    """Uploaded ones, too; the oldest first."""
+    """Answers the run's imports, including uploaded ones; the oldest first."""
     run = scope.run_or_404(request.auth.workspace, run_id)
     return [_document(line) for line in imports_of(run, run.artefacts.all())]
 

@@ -74,7 +74,7 @@ def get_job_runs(
     cursor: str = Query("", max_length=36, description="`next_cursor` of the previous page."),  # type: ignore[type-arg]
     limit: int = Query(100, ge=1, le=MOST_RUNS),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """Newest first, by the time at which they began."""
+    """Answers a job's runs, newest first, by the time at which they began."""
     job = get_object_or_404(scope.jobs_of(request.auth.workspace), uuid=job_id)
     runs = _after(job, cursor).filter(**{"state": state} if state else {})
     rows = list(runs.newest_first().defer("metric_progress", "command", "git")[: limit + 1])
@@ -87,7 +87,9 @@ def get_job_runs(
 
 
 def _after(job: Job, cursor: str) -> RunQuerySet:
-    """The runs of the pages after the one that ended with the run `cursor`, deleted or not."""
+    """Return the runs of the pages after the one that ended with the run `cursor`, deleted or
+    not.
+    """
     if not cursor:
         return job.present_runs
     try:
@@ -106,7 +108,7 @@ def _run(run: Run, completeness: Completeness) -> dict[str, Any]:
         "id": run.pk,
         "duration_seconds": run.duration.total_seconds() if run.duration else None,
         "cost_usd": money(run.cost_usd),
-        "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
+        "cost_is_at_least": run.cost_is_at_least,
         "is_complete": completeness.is_complete,
         "incomplete_because": completeness.because,
         "verdict": run_money.verdict_document(verdict_of(run)),

@@ -19,7 +19,7 @@ class LedgerLineOut(Schema):
 
 
 def document(run: Run) -> list[dict[str, Any]]:
-    """As `LedgerLineOut` has it; empty: nothing was measured yet."""
+    """Return the ledger as `LedgerLineOut` has it; empty if nothing was measured yet."""
     ledger = run_ledger(run)
     return [
         {name: getattr(line, name) for name in ("label", "is_waste", "seconds")}

@@ -78,7 +78,7 @@ class PriceOut(Schema):
     openapi_extra={"responses": {404: problem(404)}},
 )
 def get_measurements(request: TokenRequest, job_id: UUID) -> dict[str, Any]:
-    """The newest 50, newest first."""
+    """Answers the newest 50 measurements, newest first."""
     job = get_object_or_404(scope.jobs_of(request.auth.workspace), uuid=job_id)
     return {"measurements": [_document(each) for each in evidence_of(job)]}
 
@@ -98,8 +98,9 @@ def get_price(
     zone: str = Query("", max_length=120),  # type: ignore[type-arg]
     purchase_option: str = Query("on_demand", max_length=120),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """Named as agents name machines. A token with the scope `read` gets the workspace's rate,
-    another one the list price. A type without a price has null."""
+    """Answers the price of a machine, named as agents name it. A token with the scope `read` gets
+    the workspace's rate, another one the list price. A type without a price has null.
+    """
     facts = NodeFacts(
         machine_id="",
         provider=provider,

@@ -22,7 +22,6 @@ router = Router(tags=["read"])
 MOST_JOBS = 1_000
 _RUNS, _SPEND = "trimtab_job_runs", "trimtab_job_spend_30_days_usd"
 _UNPRICED, _BEGAN = "trimtab_job_runs_without_price_30_days", "trimtab_job_last_run_began_seconds"
-_TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _HELP = {
     _RUNS: "Runs of the job by state; states without runs are left out.",
     _SPEND: "Cost of the runs that began in the last 30 days, as far as they have a price.",
@@ -45,7 +44,7 @@ _HELP = {
     },
 )
 def get_metrics(request: TokenRequest) -> HttpResponse:
-    """In Prometheus's text format: the 1,000 jobs that ran last."""
+    """Answers in Prometheus's text format: the 1,000 jobs that ran last."""
     text = prometheus.text(_HELP, _samples(request.auth.workspace))
     return HttpResponse(text, content_type=prometheus.CONTENT_TYPE)
 

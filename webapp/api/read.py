@@ -16,6 +16,7 @@ from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.advice.models import Recommendation
+from webapp.advice.selectors.checked import checked_of
 from webapp.advice.selectors.recommendations import recommendations_of
 from webapp.advice.selectors.savings import saving_of
 from webapp.analysis.models import Judgement
@@ -54,7 +55,7 @@ def get_jobs(
     cursor: str = Query("", pattern="^[0-9]{0,18}$", description=_CURSOR),  # type: ignore[type-arg]
     limit: int = Query(100, ge=1, le=1000),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """Ordered by first appearance."""
+    """Answers the jobs, ordered by first appearance."""
     jobs = scope.in_order_of_appearance(scope.jobs_of(request.auth.workspace))
     rows = list(jobs.filter(pk__gt=int(cursor or 0))[: limit + 1])
     shown = rows[:limit]
@@ -77,13 +78,15 @@ def get_series(
     end: float | None = Query(None, alias="to"),  # type: ignore[type-arg]
     buckets: int = series.DEFAULT_BUCKETS,
 ) -> HttpResponse:
-    """`names` are comma-separated. The answer has an ETag; null values are unknown."""
+    """Answers samples of a run in time buckets; `names` are comma-separated. The answer has an
+    ETag; null values are unknown.
+    """
     run = scope.run_or_404(request.auth.workspace, run_id)
     return series.answer(request, run, series.json_answer)
 
 
 def run_document(run: Run) -> dict[str, Any]:
-    """As `RunOut` has it."""
+    """Return the run as `RunOut` has it."""
     analysis = analysis_of(run)
     return {
         **_run(run),
@@ -91,6 +94,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "ledger": ledger.document(run),
         "analysis_is_final": analysis is not None and analysis.is_final,
         "analysis_error": analysis.error if analysis else "",
+        "checked": _checked(run),
         "findings": [_finding(judgement) for judgement in findings_of(run)],
         "recommendations": [_recommendation(r) for r in recommendations_of(run)],
     }
@@ -106,7 +110,7 @@ def _run(run: Run) -> dict[str, Any]:
         "duration_seconds": run.duration.total_seconds() if run.duration else None,
         "cost_usd": money(run.cost_usd),
         "billed_usd": money(run.billed_usd),
-        "cost_is_at_least": run.state in (Run.RUNNING, Run.LOST),
+        "cost_is_at_least": run.cost_is_at_least,
         "failure": failure_of(run, sessions),
         "stderr": stderr_of(sessions),
         "stages": stages_of(run, sessions),
@@ -118,14 +122,27 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
+def _checked(run: Run) -> dict[str, Any]:
+    nodes, judged = machines.nodes_of(run), run.judgements.all()
+    found = checked_of(run, nodes, judged, recommendations_of(run))
+    return {
+        "conclusion": found.conclusion if found.lines else "",
+        "inputs": [
+            {"name": e.name, "is_known": e.is_known, "found": e.found, "step": e.step}
+            for e in found.inputs
+        ],
+    }
+
+
 def _finding(judgement: Judgement) -> dict[str, Any]:
     copied = ("rule", "severity", "summary", "advice", "is_provisional", "explained_by")
     return {name: getattr(judgement, name) for name in copied} | {
         "title": title_of(judgement.rule),
         "waste_usd_low": money(judgement.waste_usd_low),
         "waste_usd_high": money(judgement.waste_usd_high),
-        "counted_usd_low": money(judgement.counted_usd_low),
-        "counted_usd_high": money(judgement.counted_usd_high),
+        "taken": [
+            {"rule": rule, "seconds": seconds, "usd": usd} for rule, seconds, usd in judgement.taken
+        ],
     }
 
 
@@ -145,7 +162,7 @@ def _recommendation(recommendation: Recommendation) -> dict[str, Any]:
 
 
 def job_document(job: Job) -> dict[str, Any]:
-    """As `JobOut` has it."""
+    """Return the job as `JobOut` has it."""
     return _job(scope.in_order_of_appearance(scope.jobs_of(job.workspace)).get(pk=job.pk))
 
 

@@ -11,7 +11,9 @@ from webapp.runs.models import Run
 
 
 def run(token: Token, reference: str) -> Run:
-    """By id, or as JOB#NUMBER. Raises Problem 404, or Http404 for tokens that read all runs."""
+    """Return a run by id, or as JOB#NUMBER. Raises Problem 404, or Http404 for tokens that read all
+    runs.
+    """
     try:
         return scope.run_called(token, reference)
     except Http404:

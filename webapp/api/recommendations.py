@@ -21,10 +21,12 @@ from webapp.advice.scope import recommendations_of, recommendations_of_job
 from webapp.advice.selectors.savings import (
     Range,
     calibration_of,
+    runs_gone_back,
     saving_lines,
     saving_of,
     with_savings,
 )
+from webapp.advice.settling import counted_until
 from webapp.api.amounts import money
 from webapp.api.description import problem
 from webapp.http.problems import Problem
@@ -49,10 +51,16 @@ class RangeOut(Schema):
 
 class RunSavingOut(Schema):
     run: RunRef
-    usd: str = Field(description="Signed: the adjusted baseline minus the run's cost.")
+    usd: str = Field(
+        description="Signed: the adjusted reference minus the run's cost, or its part of that. "
+        "What a run saved is the sum over all recommendations."
+    )
     low_usd: str
     high_usd: str
     baseline_usd: str = Field(description="What the same work would have cost before.")
+    is_own_way: bool = Field(
+        description="The run was cheaper in a configuration that the recommendation doesn't name."
+    )
     predicted_usd: str | None
     sum_usd: str = Field(description="Of the runs up to this one (CUSUM).")
 
@@ -89,6 +97,15 @@ class JobRecommendationOut(Schema):
         description="The row of the candidate table that this run equals."
     )
     proven_by: RunRef | None
+    counted_until: datetime | None = Field(
+        description="Runs that begin later aren't counted: a year after `claimed_by` began."
+    )
+    not_followed_by: list[RunRef] = Field(
+        description="The runs after `claimed_by` that went back, the newest first."
+    )
+    reopened_by: RunRef | None = Field(
+        description="The newest run, if it went back and gives reason for it again: it is open."
+    )
     seen_at: datetime | None
     created_at: datetime
     changed_at: datetime
@@ -114,7 +131,7 @@ class SnoozeIn(Schema):
     openapi_extra=_MISSING,
 )
 def get_recommendations(request: TokenRequest, job_id: UUID) -> dict[str, Any]:
-    """The latest change first."""
+    """Answers a job's recommendations, the latest change first."""
     job = get_object_or_404(scope.jobs_of(request.auth.workspace), uuid=job_id)
     rows = with_savings(recommendations_of_job(job))
     return {"recommendations": [document(row) for row in rows]}
@@ -130,7 +147,7 @@ def get_recommendations(request: TokenRequest, job_id: UUID) -> dict[str, Any]:
 def dismiss(
     request: TokenRequest, job_id: UUID, recommendation_id: UUID, said: DismissalIn
 ) -> dict[str, Any]:
-    """Later runs won't recommend it again."""
+    """Dismisses a recommendation. Later runs won't recommend it again."""
     row = _chosen(request, job_id, recommendation_id)
     return _decided(row, lambda: deciding.dismiss(row, request.auth, said.reason))
 
@@ -145,7 +162,7 @@ def dismiss(
 def snooze(
     request: TokenRequest, job_id: UUID, recommendation_id: UUID, said: SnoozeIn
 ) -> dict[str, Any]:
-    """Answers 409 if it isn't open."""
+    """Snoozes a recommendation. Answers 409 if it isn't open."""
     row = _chosen(request, job_id, recommendation_id)
     until = timezone.now() + timedelta(days=said.days)
     return _decided(row, lambda: deciding.snooze(row, request.auth, until))
@@ -159,14 +176,15 @@ def snooze(
     openapi_extra=_REFUSED,
 )
 def reopen(request: TokenRequest, job_id: UUID, recommendation_id: UUID) -> dict[str, Any]:
-    """The runs tell its state again. Without a decision, nothing changes. Answers 409 if a newer
-    one of its kind is open."""
+    """Undoes a decision: the runs tell the recommendation's state again. Without a decision,
+    nothing changes. Answers 409 if a newer one of its kind is open.
+    """
     row = _chosen(request, job_id, recommendation_id)
     return _decided(row, lambda: deciding.reopen(row, request.auth))
 
 
 def document(row: Recommendation) -> dict[str, Any]:
-    """As `JobRecommendationOut` has it."""
+    """Return the recommendation as `JobRecommendationOut` has it."""
     copied = ("kind", "title", "change", "state", "state_reason", "decided_by", "snoozed_until")
     said = ("is_provisional", "rung", "evidence", "assumptions", "how_to_apply", "risk")
     more = ("risk_reason", "effort", "conflicts_with", "claimed_candidate", "realised_runs")
@@ -182,6 +200,7 @@ def document(row: Recommendation) -> dict[str, Any]:
             {
                 "run": _run(line.row.run),
                 "sum_usd": money(line.sum_usd),
+                "is_own_way": line.row.is_own_way,
                 **{
                     name: money(getattr(line.row, name))
                     for name in ("usd", "low_usd", "high_usd", "baseline_usd", "predicted_usd")
@@ -192,6 +211,9 @@ def document(row: Recommendation) -> dict[str, Any]:
         "run": _run(row.run),
         "claimed_by": _run(row.claimed_by),
         "proven_by": _run(row.proven_by),
+        "counted_until": counted_until(row),
+        "not_followed_by": [_run(run) for run in runs_gone_back(row)],
+        "reopened_by": _run(row.reopened_by),
     }
 
 

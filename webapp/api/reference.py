@@ -18,18 +18,18 @@ TITLES = {
     "recommendations": "Recommendations",
     "ingest": "Upload",
 }
-"""Of the operations' tags, in this order; others follow under their own name."""
+"""The titles of the operations' tags, in this order; others follow under their own name."""
 METHODS = ("get", "post", "put", "patch", "delete")
 _OF_TYPE = "#/components/schemas/"
 _USUAL = ("400", "401", "403", "422", "429")
-"""Any operation may answer these problems."""
+"""The problems that any operation may answer."""
 
 Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Of the words for a type; `type` is the name of one that the page describes."""
+    """Part of the words for a type; `type` is the name of one that the page describes."""
 
     words: str
     type: str = ""
@@ -39,7 +39,7 @@ class Piece:
 class Field:
     name: str
     place: str
-    """Of a parameter: path, query or header. Empty: in a body."""
+    """The place of a parameter: path, query or header. It is empty in a body."""
     pieces: tuple[Piece, ...]
     is_required: bool
     note: str
@@ -50,7 +50,7 @@ class Content:
     """A body: what it is, and of which type."""
 
     status: str
-    """Empty: of the request."""
+    """The status of the answer; empty for the request."""
     said: str
     media: str
     pieces: tuple[Piece, ...]
@@ -67,7 +67,7 @@ class OperationLine:
     parameters: tuple[Field, ...]
     bodies: tuple[Content, ...]
     answers: tuple[Content, ...]
-    """Without the usual problems."""
+    """The answers, without the usual problems."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Reference:
 
 
 def page_of(api: NinjaAPI) -> Callable[[HttpRequest], HttpResponse]:
-    """The view that shows it. It shows nothing of any workspace."""
+    """Return the view that shows the reference. It shows nothing of any workspace."""
 
     @require_safe
     def page(request: HttpRequest) -> HttpResponse:
@@ -157,7 +157,7 @@ def _fields(schema: Schema) -> Iterator[Field]:
 
 
 def _pieces(schema: Schema) -> Iterator[Piece]:
-    """The words for a schema, the names of types among them."""
+    """Yield the words for a schema, the names of types among them."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_OF_TYPE)
         yield Piece(name, name)

@@ -86,7 +86,9 @@ class RulesIn(Schema):
     summary="List the rules with their parameters, bounds and effective values",
 )
 def get_rules(request: TokenRequest, job: OfJob = None) -> dict[str, Any]:
-    """A job inherits the workspace's values, and a workspace those of its preset."""
+    """Answers the thresholds. A job inherits the workspace's values, and a workspace those of its
+    preset.
+    """
     return _document(request.auth.workspace, _job(request, job))
 
 
@@ -122,7 +124,7 @@ def _job(request: TokenRequest, job: UUID | None) -> Job | None:
 
 
 def _parsed(parameters: Mapping[str, float | str]) -> Overrides:
-    """If a parameter is named twice, the last one counts. Raises Problem 422."""
+    """Parse thresholds. If a parameter is named twice, the last one counts. Raises Problem 422."""
     overrides: Overrides = {}
     for name, value in parameters.items():
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ninja import Field, Schema
 
+from advisor.costing.electricity import Electricity
 from advisor.costing.projection import Projection
 from webapp.analysis.selectors import run_money
 from webapp.analysis.selectors.verdict import Verdict
@@ -21,8 +22,6 @@ class PhaseCostOut(Schema):
 
 class ProjectedOut(Schema):
     usd: str = Field(description="Forecast for the end of the run at its current pace.")
-    low_usd: str
-    high_usd: str
     unit: str
     done: float
     planned: float
@@ -67,6 +66,14 @@ class VerdictOut(Schema):
     ended_since: int | None = Field(description="First run of the regression that this run ended.")
 
 
+class ElectricityOut(Schema):
+    usd: str | None = Field(description="In the cost; null: no power was measured.")
+    joules: int | None = Field(description="Of the GPUs; null: not measured.")
+    measured_share: float = Field(description="Of the time of the machines, 0..1.")
+    rates: list[str]
+    words: str
+
+
 class RunMoneyOut(Schema):
     basis: str = Field(description="The price basis: `list` or `your rate`.")
     list_usd: str | None = Field(description="The run at the list price; null: no list price.")
@@ -74,13 +81,16 @@ class RunMoneyOut(Schema):
     projected: ProjectedOut | None
     per_work: list[UnitCostOut]
     until_best: list[BestValueOut]
+    electricity: ElectricityOut | None = Field(
+        description="Of your own machines; null: no rate of them has a price for it."
+    )
     notes: list[str]
     billed_difference_usd: str | None = Field(description="Billed minus computed cost, signed.")
     verdict: VerdictOut | None = Field(description="Compared with earlier comparable runs.")
 
 
 def document(run: Run) -> dict[str, Any]:
-    """As `RunMoneyOut` has it."""
+    """Return the money as `RunMoneyOut` has it."""
     amounts = run_money.run_money(run)
     return {
         "basis": amounts.basis,
@@ -96,6 +106,7 @@ def document(run: Run) -> dict[str, Any]:
             | {"usd": money(best.usd)}
             for best in amounts.until_best
         ],
+        "electricity": _electricity(amounts.electricity),
         "notes": amounts.notes,
         "billed_difference_usd": money(amounts.billed_difference_usd),
         "verdict": verdict_document(amounts.verdict),
@@ -104,6 +115,10 @@ def document(run: Run) -> dict[str, Any]:
 
 def _projected(projected: Projection | None) -> dict[str, Any] | None:
     return None if projected is None else {name: _plain(v) for name, v in vars(projected).items()}
+
+
+def _electricity(found: Electricity | None) -> dict[str, Any] | None:
+    return None if found is None else {**vars(found), "usd": money(found.usd), "words": found.words}
 
 
 def verdict_document(verdict: Verdict | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What the read API answers: the shapes that its OpenAPI description shows."""
+"""The answers of the read API, as its OpenAPI description shows them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ from webapp.api.ledger import LedgerLineOut
 from webapp.api.run_money import RunMoneyOut
 
 
+class TakenOut(Schema):
+    rule: str
+    seconds: float = Field(description="Of the run, at its price.")
+    usd: str | None = Field(description="null: no price.")
+
+
 class FindingOut(Schema):
     rule: str
     title: str
     severity: str
     summary: str
     advice: str
-    waste_usd_low: str | None
+    waste_usd_low: str | None = Field(
+        description="What a fix gives back, without what other findings claim: the sum is at most "
+        "the cost. null: no price."
+    )
     waste_usd_high: str | None
     explained_by: str = Field(
         description="The rule whose finding explains this one; empty: a cause of its own."
     )
-    counted_usd_low: str | None = Field(
-        description="Its waste without what other findings count: the sum is at most the cost."
+    taken: list[TakenOut] = Field(
+        description="The findings that explain parts of this one's time, the most first."
     )
-    counted_usd_high: str | None
     is_provisional: bool
 
 
@@ -90,6 +98,23 @@ class StageOut(Schema):
     seconds: float | None = Field(description="null: it runs, or its end is not known.")
 
 
+class InputOut(Schema):
+    name: str = Field(description="price, fit, speed or availability.")
+    is_known: bool
+    found: str = Field(description="What is known, or what is missing.")
+    step: str = Field(description="What helps; empty: it is known.")
+
+
+class CheckedOut(Schema):
+    conclusion: str = Field(
+        description="What may be said if nothing is recommended, and what isn't judged; empty: the "
+        "run isn't analysed as a whole, or is a probe."
+    )
+    inputs: list[InputOut] = Field(
+        description="What was known behind a statement about other machines."
+    )
+
+
 class RunOut(Schema):
     id: UUID
     job: JobRef
@@ -112,7 +137,8 @@ class RunOut(Schema):
     duration_seconds: float | None
     cost_usd: str | None = Field(description="USD; null: no price, or not computed yet.")
     cost_is_at_least: bool = Field(
-        description="True while the run is running or lost: the cost so far."
+        description="True while the run is running or lost, and if its platform bills more "
+        "than is known, as of machines without a recording."
     )
     billed_usd: str | None = Field(
         description="The amount that the provider billed; null: not entered."
@@ -130,6 +156,7 @@ class RunOut(Schema):
     summary: RunSummary = Field(description="What the last analysis found.")
     analysis_is_final: bool
     analysis_error: str
+    checked: CheckedOut
     findings: list[FindingOut]
     recommendations: list[RecommendationOut]
     url: str

@@ -72,7 +72,9 @@ def get_spend(
     by: Literal["job", "owner", "tag", "month"] = "job",
     key: str = Query("", max_length=200, description="Tag key; default: the most common."),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """`by=month`: the twelve months up to that month, one per line."""
+    """Answers the spend of a month. With `by=month`, answers the twelve months up to that month,
+    one per line.
+    """
     workspace = request.auth.workspace
     chosen = month_of(month, workspace)
     spend_table = table(workspace, chosen, by, key)

@@ -122,7 +122,7 @@ def get_training(
     metric: str = Query("", max_length=200, description="A metric whose cost is asked for."),  # type: ignore[type-arg]
     value: float | None = Query(None, description="The value to be reached, or a better one."),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """A run that continues no other one is a training of its own."""
+    """Answers a training. A run that continues no other one is a training of its own."""
     view = training_of(scope.training_run(request.auth.workspace, training))
     found = None if value is None else asked(view.curves, metric, str(value))
     return _document(view, found)

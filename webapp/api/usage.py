@@ -1,4 +1,4 @@
-"""What a workspace uses of its quotas, as the page shows it."""
+"""A workspace's use of its quotas, as the page shows it."""
 
 from __future__ import annotations
 

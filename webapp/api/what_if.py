@@ -1,4 +1,6 @@
-"""What a run would take and cost if it were run, bought or placed in another way."""
+"""What-if questions: what a run would take and cost if it were run, bought or placed in another
+way.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,13 @@ _COPIED = (
     "time_high_seconds",
     "is_estimated_price",
     "rejected_because",
+    "to_check",
 )
 _USD = ("usd_per_hour", "cost_low_usd", "cost_mid_usd", "cost_high_usd")
 
 
 class WhatIfIn(Schema):
-    """What isn't sent stays as in the run."""
+    """Question about a run. Fields that aren't sent stay as in the run."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -92,6 +95,10 @@ class MachinesOut(Schema):
     cost_mid_usd: str | None
     cost_high_usd: str | None
     rejected_because: str = Field(description="Why they can't do the work; empty: they can.")
+    to_check: str = Field(
+        description="What speaks for them although their provider's list lacks them; empty: they "
+        "are listed."
+    )
 
 
 class WhatIfOut(Schema):
@@ -120,8 +127,10 @@ class WhatIfOut(Schema):
     openapi_extra={"responses": {404: problem(404)}},
 )
 def post_what_if(request: TokenRequest, run_id: UUID, asked: WhatIfIn) -> dict[str, Any]:
-    """Changes nothing. From stored figures of a finished run; answers 422 if these or prices are
-    missing. It is no advice: the fastest machines may cost more than today's."""
+    """Answers a what-if question and changes nothing. The answer uses stored figures of a finished
+    run; 422 if these or prices are missing. It is no advice: the fastest machines may cost more
+    than today's.
+    """
     run = scope.run_or_404(request.auth.workspace, run_id)
     run.workspace = request.auth.workspace
     is_recorded = "checkpoint_seconds" not in asked.model_fields_set

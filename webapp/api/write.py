@@ -34,7 +34,7 @@ router = Router(tags=["write"], auth=_writers)
     summary="Change a run",
 )
 def patch_run(request: TokenRequest, run_id: UUID, change: RunIn) -> dict[str, Any]:
-    """Only fields that are sent change. Answers the changed run."""
+    """Changes a run, only in the fields that are sent. Answers the changed run."""
     said = change.said()
     with transaction.atomic():
         run = locks.run(scope.run_or_404(request.auth.workspace, run_id).pk)
@@ -72,7 +72,7 @@ def _correct(by: Token, run: Run, said: dict[str, Any]) -> None:
     summary="Delete a run",
 )
 def delete_run(request: TokenRequest, run_id: UUID) -> Status[None]:
-    """It can be restored for 30 days."""
+    """Deletes a run. It can be restored for 30 days."""
     run = get_object_or_404(scope.every_run_of(request.auth.workspace), pk=run_id)
     deletion.delete_run(run, request.auth)
     return Status(204, None)
@@ -80,7 +80,7 @@ def delete_run(request: TokenRequest, run_id: UUID) -> Status[None]:
 
 @router.post("/runs/{run_id}/restore", response=RunOut, summary="Undo the deletion of a run")
 def restore_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
-    """Restores its job as well, without the job's other runs."""
+    """Restores a run and its job, without the job's other runs."""
     run = get_object_or_404(scope.every_run_of(request.auth.workspace), pk=run_id)
     deletion.restore_run(run, request.auth)
     return run_document(scope.run_or_404(request.auth.workspace, run_id))
@@ -88,8 +88,9 @@ def restore_run(request: TokenRequest, run_id: UUID) -> dict[str, Any]:
 
 @router.patch("/jobs/{job_id}", response=JobOut, summary="Change a job")
 def patch_job(request: TokenRequest, job_id: UUID, change: JobIn) -> dict[str, Any]:
-    """Only fields that are sent change. Answers 409 if another job has the name, else the job
-    that then holds the runs."""
+    """Changes a job, only in the fields that are sent. Answers 409 if another job has the name,
+    else the job that then holds the runs.
+    """
     said = change.said()
     with transaction.atomic():
         job = _present_job(request, job_id, said)
@@ -102,7 +103,7 @@ def patch_job(request: TokenRequest, job_id: UUID, change: JobIn) -> dict[str, A
 
 
 def _present_job(request: TokenRequest, job_id: UUID, said: Mapping[str, Any]) -> Job:
-    """Locked. A merged job is missing, unless the merge is to be undone."""
+    """Return the job, locked. A merged job is missing, unless the merge is to be undone."""
     workspace = request.auth.workspace
     if said.get("merged_into", job_id) is None:
         merged = scope.merged_jobs_of(workspace).filter(uuid=job_id).first()
@@ -123,7 +124,7 @@ def _merged(request: TokenRequest, job: Job, into: UUID) -> Job:
 
 @router.delete("/jobs/{job_id}", response={204: None}, summary="Delete a job with its runs")
 def delete_job(request: TokenRequest, job_id: UUID) -> Status[None]:
-    """It can be restored for 30 days."""
+    """Deletes a job with its runs. It can be restored for 30 days."""
     job = get_object_or_404(scope.every_job_of(request.auth.workspace), uuid=job_id)
     deletion.delete_job(job, request.auth)
     return Status(204, None)
@@ -131,7 +132,7 @@ def delete_job(request: TokenRequest, job_id: UUID) -> Status[None]:
 
 @router.post("/jobs/{job_id}/restore", response=JobOut, summary="Undo the deletion of a job")
 def restore_job(request: TokenRequest, job_id: UUID) -> dict[str, Any]:
-    """Also restores the runs that were deleted with the job."""
+    """Restores a job with the runs that were deleted with it."""
     unmerged = scope.every_job_of(request.auth.workspace).filter(merged_into=None)
     job = get_object_or_404(unmerged, uuid=job_id)
     if job.deleted_at is not None:
@@ -140,7 +141,7 @@ def restore_job(request: TokenRequest, job_id: UUID) -> dict[str, Any]:
 
 
 def _whole(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """With all tags, in place of those that change."""
+    """Return the change with all tags, in place of those that change."""
     if "tags" not in said:
         return said
     merged = {**known, **said["tags"]}
@@ -152,7 +153,7 @@ def _whole(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _all_metrics(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """With the settings of all metrics, in place of those that change."""
+    """Return the change with the settings of all metrics, in place of those that change."""
     if "metrics" not in said:
         return said
     sent = {name: None if m is None else m.model_dump() for name, m in said["metrics"].items()}
@@ -165,7 +166,9 @@ def _all_metrics(said: dict[str, Any], known: Mapping[str, Any]) -> dict[str, An
 
 
 def _one_baseline(said: Mapping[str, Any]) -> dict[str, Any]:
-    """An excluded run is pinned no more, and the other way round."""
+    """Return the changes of the baseline: an excluded run is no longer pinned, and the other way
+    round.
+    """
     if said.get("is_excluded"):
         return {"is_pinned": False}
     return {"is_excluded": False} if said.get("is_pinned") else {}

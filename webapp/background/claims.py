@@ -29,10 +29,11 @@ MOST_ERROR_CHARACTERS = 2000
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None}
 _statements: dict[tuple[object, ...], Prepared] = {}
-"""Those that claim or set aside, by database, kind and the names of conditions or columns."""
+"""The statements that claim or set aside, by database, kind and the names of conditions or
+columns."""
 
 _readings: dict[str, Models[Any]] = {}
-"""Of a claimed row, by kind."""
+"""The statements that read a claimed row, by kind."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
 
 
 def _taking(kind: Kind[Any], rows: QuerySet[Any]) -> Prepared:
-    """The statement that leases one of these rows."""
+    """Return the statement that leases one of these rows."""
     free = rows.filter(**{kind.key: Slot("key", kind.field(kind.key))})
     slots = {name: Slot(name, kind.field(name)) for name in ("lease", "leased_until", "began_at")}
     # A worker that held it and neither finished nor failed has died.
@@ -205,7 +206,7 @@ def _leave(held: Claim[Row], waits_from: datetime, columns: Mapping[str, object]
 
 
 def _leaving(kind: Kind[Any], columns: Iterable[str]) -> Prepared:
-    """The statement that releases a row and writes these columns."""
+    """Return the statement that releases a row and writes these columns."""
     names = ("pk", "lease", "wanted", "waiting_since")
     slot = {name: Slot(name, kind.field(name)) for name in names}
     own = kind.rows.filter(pk=slot["pk"], lease=slot["lease"])
@@ -237,19 +238,23 @@ def try_again(kind: Kind[Row], rows: QuerySet[Row]) -> int:
 
 
 def readable(error: BaseException | str) -> str:
-    """The error's text, as it is stored."""
+    """Return the error's text, as it is stored."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     # PostgreSQL refuses NUL in text, and an error may quote anything.
     return text.replace("\0", "")[:MOST_ERROR_CHARACTERS]
 
 
 def _seen(wanted: Combinable, since: Combinable) -> dict[str, Any]:
-    """Only what arrived since the claim still waits."""
+    """Return the columns that a worker's look at the row sets: only what arrived since the claim
+    still waits.
+    """
     return {"waiting_since": Case(When(wanted__gt=wanted, then=since), default=None)}
 
 
 def _waits_from(held: Claim[Row], due_at: datetime | None) -> datetime:
-    """Since when what arrived after the claim waits, at most: it does once the row is due."""
+    """Return since when what arrived after the claim waits, at most: it waits once the row is
+    due.
+    """
     return max(held.began_at, due_at or held.began_at)
 
 

@@ -15,53 +15,54 @@ STATES = FAILED, UNDER_WAY, RETRY, DUE, DONE = "failed", "under_way", "retry", "
 
 
 def pending() -> Q:
-    """More has arrived than the last worker saw."""
+    """Select rows for which more has arrived than the last worker saw."""
     return Q(wanted__gt=F("done"))
 
 
 def due_or_later() -> Q:
-    """As `pending`, by the index of due work, which is short."""
+    """Select the same rows as `pending`, by the index of due work, which is short."""
     return pending() & Q(due_at__gt=datetime.min.replace(tzinfo=UTC))
 
 
 def is_open() -> Q:
-    """Pending, and not given up."""
+    """Select pending rows that were not given up."""
     return pending() & Q(given_up_at=None)
 
 
 def unheld(now: datetime | Slot) -> Q:
-    """No worker holds it, or its lease has expired."""
+    """Select rows that no worker holds, or whose lease has expired."""
     return Q(leased_until=None) | Q(leased_until__lt=now)
 
 
 def held(now: datetime | Slot) -> Q:
-    """A worker holds it. That it has a lease is said twice: PostgreSQL guesses that a third of all
-    rows have a later one than a time that it doesn't know yet."""
+    """Select rows that a worker holds. That such a row has a lease is said twice: PostgreSQL
+    guesses that a third of all rows have a later one than a time that it doesn't know yet.
+    """
     return Q(leased_until__isnull=False) & Q(leased_until__gte=now)
 
 
 def claimable(kind: Kind[Row], now: datetime | Slot) -> QuerySet[Row]:
-    """Rows that a worker may claim, due or not."""
+    """Return the rows that a worker may claim, due or not."""
     return kind.rows.filter(is_open(), unheld(now), kills__lt=kind.limits.max_kills)
 
 
 def due(kind: Kind[Row], now: datetime | Slot) -> QuerySet[Row]:
-    """Due rows that a worker should claim, longest waiting first."""
+    """Return the due rows that a worker should claim, longest waiting first."""
     return claimable(kind, now).filter(due_at__lte=now).order_by("due_at")
 
 
 def worn_out(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
-    """Rows on which too many workers died, and that were not given up yet."""
+    """Return the rows on which too many workers died, and that were not given up yet."""
     return kind.rows.filter(is_open(), unheld(now), kills__gte=kind.limits.max_kills)
 
 
 def state(now: datetime) -> Case:
-    """The state of a row, as people see it. Doesn't depend on the limits of its kind."""
+    """Return the state of a row, as people see it. Doesn't depend on the limits of its kind."""
     return by_state(now, {each: Value(each) for each in STATES}, CharField())
 
 
 def by_state(now: datetime, results: Mapping[str, Value | F], output: Field[Any, Any]) -> Case:
-    """For each row, the result for its state."""
+    """Return the result for the state of each row."""
     tried = Q(attempts__gt=0) | Q(kills__gt=0) | Q(lease__isnull=False)
     return Case(
         When(wanted__lte=F("done"), then=results[DONE]),

@@ -1,4 +1,5 @@
-"""Which due rows come next: the workspaces take turns, and none has all workers while others wait.
+"""Chooses which due rows come next: the workspaces take turns, and none has all workers while
+others wait.
 
 A row that a worker holds is its workspace's turn, used up. Nothing is kept about turns: they are
 counted from the rows, each time.
@@ -35,16 +36,18 @@ from webapp.background.kinds import Kind, Row
 from webapp.database.prepared import Slot
 
 MOST_OF_ONE = max(settings.WORKER_PROCESSES - 1, 1)
-"""How many rows of a kind one workspace may have under way while another one waits."""
+"""The most rows of a kind that one workspace may have under way while another one waits."""
 COUNTED_FOR = timedelta(minutes=10)
-"""A worker counts as being at a row for so long since it last renewed its lease: it may be gone."""
+"""The time since a worker last renewed its lease within which it counts as being at a row: later,
+it may be gone."""
 OVERDUE = timedelta(seconds=10)
-"""After this time past its due time a row waits no longer for all urgent ones."""
+"""The time past its due time after which a row no longer waits for all urgent ones."""
 _URGENT, _OVERDUE, _LATER = range(3)
 
 
 def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
-    """The keys of at most `most` due rows: each workspace's in turn, the longest waiting first.
+    """Return the keys of at most `most` due rows, of each workspace in turn, the longest waiting
+    first.
 
     Of one workspace urgent rows come first, but each lets some overdue ones pass
     (`Kind.beside_urgent`): none waits for all of many urgent ones.
@@ -52,8 +55,8 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
     due = conditions.due(kind, now).order_by()
     if kind.workspace is None:
         return list(due.order_by("due_at", "pk").values_list(kind.key, flat=True)[:most])
-    # Looked up for each row: PostgreSQL guesses that a third of all rows are due, and would join
-    # these with all runs that there are.
+    # The owner is looked up for each row: PostgreSQL guesses that a third of all rows are due, and
+    # would join these with all runs that there are.
     owner = Subquery(kind.rows.filter(pk=OuterRef("pk")).values(kind.workspace)[:1])
     ranked = due.annotate(owner=owner, rank=_rank(kind, now))
     place = Window(RowNumber(), [F("owner"), F("rank")], order_by=[F("due_at"), F("pk")])
@@ -71,7 +74,7 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
 
 
 def _turn(kind: Kind[Any], row: Sequence[Any]) -> tuple[Any, ...]:
-    """What a workspace's rows are sorted by, and the key."""
+    """Return the values by which a workspace's rows are sorted, and the key."""
     rank, place, due_at, key = row
     passed = (place - 1) * (kind.beside_urgent if rank == _URGENT else 1)
     return rank == _LATER, passed, rank, due_at, key
@@ -89,7 +92,8 @@ def has_room(
     lease: UUID | Slot,
     counted: datetime | Slot,
 ) -> Q:
-    """Whether a worker may begin with this row: others have left room for it.
+    """Return the condition that a worker may begin with this row because others have left room for
+    it.
 
     Args:
         lease: the lease that the worker is going to hold, maybe beside other rows.
@@ -112,15 +116,17 @@ def has_room(
 
 
 def _full(held: QuerySet[Any], workspace: str) -> Any:
-    """The workspaces that have as many rows under way as they may, counted from the few held rows:
-    asked about one workspace, PostgreSQL would look for held ones among all that it has."""
+    """Return the workspaces that have as many rows under way as they may, counted from the few held
+    rows: asked about one workspace, PostgreSQL would look for held ones among all that it has.
+    """
     counted = held.order_by().values(workspace).annotate(rows=Count("pk"))
     return counted.filter(rows__gte=MOST_OF_ONE).values(workspace)
 
 
 def _is_empty(rows: QuerySet[Any]) -> IsNull:
-    """Looked for in the order of an index: in any other PostgreSQL expects to find one soon, and
-    reads all runs if there is none."""
+    """Return the condition that there are no such rows. They are looked for in the order of an
+    index: in any other PostgreSQL expects to find one soon, and reads all runs if there is none.
+    """
     return IsNull(Subquery(rows.order_by("due_at").values("pk")[:1]), True)
 
 
@@ -131,7 +137,7 @@ def _rank(kind: Kind[Row], now: datetime) -> Case:
 
 
 def _under_way(kind: Kind[Row], now: datetime) -> Counter[Any]:
-    """By workspace, how many rows workers hold."""
+    """Return how many rows workers hold, by workspace."""
     rows: QuerySet[Any] = kind.rows.filter(conditions.is_open(), conditions.held(now)).order_by()
     assert kind.workspace is not None  # noqa: S101 - asked only of kinds that have one
     return Counter(dict(rows.values_list(kind.workspace).annotate(rows=Count("pk"))))

@@ -16,8 +16,8 @@ from webapp.background.models import Claimable
 
 Row = TypeVar("Row", bound=Claimable)
 CarryOut = Callable[..., bool]
-"""Claims the row with a key (or each of a list of keys) if it matches the keywords, and works on
-it. False: nothing was claimed. It records its own failures."""
+"""A function that claims the row with a key (or each of a list of keys) if it matches the keywords,
+and works on it. It returns False if nothing was claimed, and records its own failures."""
 
 HIDDEN: Mapping[str, Any] = {"pk__in": ()}
 """`Kind.shown` of a kind that isn't for owners: no page lists its rows."""
@@ -40,14 +40,16 @@ class Limits:
     batch: int = 1
     """Rows that are worked on together."""
     at_once: int | None = None
-    """How many workers may be at this kind at once, each with any number of rows under one lease;
-    None: any number."""
+    """The most workers at this kind at once, each with any number of rows under one lease; None for
+    any number."""
     is_shared: bool = False
-    """A row may keep a worker busy for long: no workspace gets all workers while others wait."""
+    """True if a row may keep a worker busy for long: then no workspace gets all workers while
+    others wait."""
 
     def pause(self, attempts: int) -> timedelta:
-        """The pause after this many failures, with full jitter so that retries don't coincide
-        (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)."""
+        """Return the pause after this many failures, with full jitter so that retries don't
+        coincide (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/).
+        """
         doublings = min(attempts - 1, 20)
         longest = min(self.first_pause * 2.0**doublings, self.longest_pause)
         return longest * random.random()  # noqa: S311 - spreads load, keeps no secret
@@ -67,33 +69,36 @@ class Kind(Generic[Row]):
     """The unique field by which workers name a row."""
     limits: Limits
     workspace: str | None
-    """The path from a row to its workspace; None: the work is for all workspaces."""
+    """The path from a row to its workspace; None if the work is for all workspaces."""
     subject: Callable[[Row], str]
     """The subject of the work, as text."""
     address: Callable[[Row], str] = lambda _: ""
-    """URL of the subject's page; empty: none."""
+    """URL of the subject's page; empty if there is none."""
     related: tuple[str, ...] = ()
     """Relations that the work, `subject` and `address` read, for `select_related`."""
     urgent: Q | None = None
     """The rows that come before the others of their workspace."""
     beside_urgent: int = 1
-    """How many overdue ones take as long as an urgent one: they share the time by halves."""
+    """The number of overdue rows that take as long as an urgent one: they share the time by
+    halves."""
     lag_title: str = ""
-    """What its lag is, for pages; empty: it isn't shown."""
+    """The name of the kind's lag on pages; empty if the lag isn't shown."""
     shown: Mapping[str, Any] = field(default_factory=dict)
-    """The rows that pages show: without those of deleted things."""
+    """The condition for rows that pages show, without those of deleted things."""
     given_up: Mapping[str, Any] = field(default_factory=dict)
     """Further columns to set when a row is given up."""
     tried_again: Mapping[str, Any] = field(default_factory=dict)
     """Further columns to set when a person retries a row."""
     may_be_tried_again: bool = True
+    past: tuple[str, ...] = ("began_at", "finished_at")
+    """The columns that say when something happened."""
 
     @property
     def rows(self) -> QuerySet[Row]:
         return self.model._default_manager.all()
 
     def field(self, name: str) -> Field[Any, Any]:
-        """A column."""
+        """Return a column of the kind's rows."""
         meta = self.model._meta
         return meta.pk if name == "pk" else cast("Field[Any, Any]", meta.get_field(name))
 
@@ -102,7 +107,7 @@ class Kind(Generic[Row]):
         return cast(CarryOut, import_string(self.work))
 
     def rows_of(self, workspace: Workspace) -> QuerySet[Row]:
-        """The rows that members of a workspace may see."""
+        """Return the rows that members of a workspace may see."""
         own = {} if self.workspace is None else {self.workspace: workspace}
         return self.rows.filter(**own, **self.shown)
 
@@ -111,12 +116,12 @@ _kinds: dict[str, Kind[Any]] = {}
 
 
 def register(kind: Kind[Any]) -> None:
-    """Call in `AppConfig.ready()`."""
+    """Register a kind. Call this in `AppConfig.ready()`."""
     _kinds[kind.id] = kind
 
 
 def all_kinds() -> list[Kind[Any]]:
-    """All kinds, by title."""
+    """Return all kinds, by title."""
     return sorted(_kinds.values(), key=lambda kind: kind.title)
 
 

@@ -1,4 +1,4 @@
-"""How long what has arrived and is due waits until work that has seen it is done, of each kind.
+"""Measures how long what has arrived and is due waits until it was processed, for each kind.
 
 Each row remembers since when something waits in it. When that is done, the time is counted in
 Redis, by minutes and in buckets, for all workers together. What still waits is read from the rows.
@@ -24,16 +24,15 @@ from webapp.http.redis_outage import Outage, client
 MINUTES = 10
 """The figures are of as many minutes, and of the one that has begun."""
 GROWTH = 1.1
-"""Of the buckets' bounds: a figure is at most a tenth too large."""
+"""The ratio of neighbouring buckets' bounds: a figure is at most a tenth too large."""
 LEAST_SECONDS = 0.01
-WINDOW = timedelta(minutes=MINUTES)
 
 _outage = Outage("lags are not counted: Redis does not answer")
 
 
 @dataclass(frozen=True)
 class Lag:
-    """Of what was done within the window, in seconds, each at most a tenth too large."""
+    """Lag of what was done within the window, in seconds, each figure at most a tenth too large."""
 
     count: int
     p50_seconds: float
@@ -56,7 +55,7 @@ def count(kind: Kind[Any], waited: timedelta) -> None:
 
 
 def lag(kind: Kind[Any], now: float) -> Lag | None:
-    """None: nothing was counted within the window, or Redis doesn't answer.
+    """Return the lag; None if nothing was counted within the window, or Redis doesn't answer.
 
     Args:
         now: seconds since the Unix epoch.
@@ -76,7 +75,7 @@ def lag(kind: Kind[Any], now: float) -> Lag | None:
 
 
 def waiting_since(rows: QuerySet[Any], now: datetime) -> datetime | None:
-    """Since when something waits in these rows; None: nothing does."""
+    """Return since when something waits in these rows, or None if nothing does."""
     waiting = rows.filter(conditions.is_open(), waiting_since__lte=now)
     oldest = waiting.aggregate(since=Min("waiting_since"))
     return oldest["since"]  # type: ignore[no-any-return]
@@ -88,7 +87,7 @@ def _figures(counts: Counter[int]) -> Lag:
 
 
 def _quantile(counts: Counter[int], share: float) -> float:
-    """The upper bound of the bucket of the smallest lag that this share doesn't exceed."""
+    """Return the upper bound of the bucket of the smallest lag that this share doesn't exceed."""
     rank = math.ceil(share * counts.total())
     seen = 0
     for bucket in sorted(counts):
@@ -103,11 +102,11 @@ def _bucket(seconds: float) -> int:
 
 
 def _bound(bucket: int) -> float:
-    """Seconds."""
+    """Return the bucket's upper bound in seconds."""
     return float(LEAST_SECONDS * GROWTH**bucket)
 
 
 def _keys(kind: Kind[Any], now: float) -> list[str]:
-    """Of the minutes of the window, the newest first."""
+    """Return the keys of the window's minutes, the newest first."""
     prefix, minute = settings.CACHES["default"]["KEY_PREFIX"], int(now) // 60
     return [f"{prefix}:lag:{kind.id}:{minute - age}" for age in range(MINUTES + 1)]

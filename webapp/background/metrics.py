@@ -1,4 +1,4 @@
-"""What Prometheus reads at `/metrics`: figures of the whole service.
+"""Figures of the whole service, which Prometheus reads at `/metrics`.
 
 Those of background work are here, by kind; packages above add theirs.
 
@@ -46,7 +46,9 @@ def register(helps: Mapping[str, str], figures: Callable[[], Iterable[Sample]]) 
 @open_to_everybody
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """404 unless the service has a token for this; 403 without it."""
+    """Answer with the figures; 404 unless the service has a token for this, 403 without the
+    token.
+    """
     if not settings.METRICS_TOKEN:
         return HttpResponseNotFound()
     given = request.headers.get("Authorization", "").removeprefix("Bearer ")

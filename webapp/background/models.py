@@ -18,23 +18,24 @@ class Claimable(models.Model):
     done = models.PositiveBigIntegerField(default=0)
     due_at = models.DateTimeField(default=timezone.now)
     waiting_since = models.DateTimeField(null=True, blank=True)
-    """When the first thing that no finished work has seen had arrived and was due, may be ahead;
-    null: nothing waits, or nobody waits for it."""
+    """The time at which the first arrival that no finished work has seen was due, which may be
+    ahead; null if nothing waits, or nobody waits for it."""
     lease = models.UUIDField(null=True, blank=True)
     """Identifies the worker that holds it. Remains if that worker dies."""
     leased_until = models.DateTimeField(null=True, blank=True)
     began_at = models.DateTimeField(null=True, blank=True)
-    """When a worker last claimed it."""
+    """The time at which a worker last claimed the row."""
     attempts = models.PositiveIntegerField(default=0)
     """Failed attempts since the last success."""
     kills = models.PositiveIntegerField(default=0)
     """Workers that died while holding it since then, often for unrelated reasons."""
     error = models.TextField(blank=True)
-    """The error of the last failed attempt, or why it was given up, for people to read."""
+    """Workers that died while holding the row since the last success, often for unrelated
+    reasons."""
     given_up_at = models.DateTimeField(null=True, blank=True)
-    """When automatic retries ended."""
+    """The time at which automatic retries ended."""
     finished_at = models.DateTimeField(null=True, blank=True)
-    """When it last succeeded."""
+    """The time of the last success."""
     seconds = models.FloatField(default=0)
     """Duration of the last success."""
 

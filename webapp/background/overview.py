@@ -18,7 +18,7 @@ from webapp.background.lag import Lag, lag, waiting_since
 from webapp.background.models import Claimable
 
 RECENT = timedelta(days=1)
-"""How long finished work stays in the list."""
+"""The time for which finished work stays in the list."""
 PAGE_ITEMS = 50
 WORDS = {
     conditions.FAILED: "Failed",
@@ -36,7 +36,7 @@ _MOMENTS = {
     conditions.DUE: F("due_at"),
     conditions.DONE: F("finished_at"),
 }
-"""State -> when it began."""
+"""The time at which each state began."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ class Item:
 
     @property
     def was_tried(self) -> bool:
-        """Whether an attempt failed since the last success."""
+        """Return whether an attempt failed since the last success."""
         return self.row.attempts > 0 or self.row.kills > 0
 
     @property
     def next_try(self) -> str:
-        """When it will be tried, as text; empty: it won't be."""
+        """Return when the work will be tried, as text; empty if it won't be."""
         if self.state not in (conditions.DUE, conditions.RETRY):
             return ""
         if self.row.due_at <= self.now:
@@ -85,17 +85,18 @@ class Item:
 
 @dataclass(frozen=True)
 class Lateness:
-    """How soon work of a kind is done."""
+    """Lag of one kind of work."""
 
     kind: Kind[Any]
     lag: Lag | None
-    """Of all workspaces; None: nothing was done lately."""
+    """The lag in all workspaces; None if nothing was done lately."""
     waiting_seconds: float | None
-    """For which the oldest arrival of this workspace has waited; None: nothing waits."""
+    """The seconds for which the oldest arrival of this workspace has waited; None if nothing
+    waits."""
 
 
 def lags(workspace: Workspace, now: datetime) -> list[Lateness]:
-    """Of the kinds that people wait for."""
+    """Return the lag of each kind that people wait for."""
     found = []
     for kind in all_kinds():
         if kind.lag_title:
@@ -108,7 +109,7 @@ def lags(workspace: Workspace, now: datetime) -> list[Lateness]:
 def items(
     workspace: Workspace, kinds: Iterable[Kind[Any]], state: str, number: str | None, now: datetime
 ) -> Page[Item]:
-    """A page of work that is waiting, running, given up, or recently done.
+    """Return a page of work that is waiting, running, given up, or recently done.
 
     Args:
         state: one of `WORDS`; empty: all.
@@ -137,13 +138,14 @@ def _listed(
 
 
 def _own(workspace: Workspace, kind: Kind[Any], chosen: Q) -> QuerySet[Any, Any]:
-    """The chosen rows of the workspace. They are chosen among the rows of all workspaces first,
-    because most rows of most workspaces are done."""
+    """Return the chosen rows of the workspace. They are chosen among the rows of all workspaces
+    first, because most rows of most workspaces are done.
+    """
     return kind.rows_of(workspace).filter(pk__in=kind.rows.filter(chosen).values("pk"))
 
 
 def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) -> list[Item]:
-    """The rows, with one query per kind."""
+    """Return the rows, with one query per kind."""
     rows: dict[tuple[str, int], Item] = {}
     for kind_id in sorted({place[0] for place in places}):
         kind = kind_called(kind_id)

@@ -23,14 +23,14 @@ from webapp.database import prepared
 from webapp.database.prepared import Prepared, Slot
 
 TURN_SECONDS = 5.0
-"""After this time a worker begins nothing new: it takes the next message, which may be the
+"""The time after which a worker begins nothing new: it takes the next message, which may be the
 schedule's, and can end or be replaced in between."""
 SLICE_SECONDS = 1.0
 """The same for a kind while rows of other kinds are due."""
 MOST_LISTED = 50
 QUIET_SECONDS = 1.0
-"""For so long after a pull that could begin nothing this process wakes nobody before it has begun
-something. Its message would come back to itself repeatedly until the others are done."""
+"""The time after a pull that could begin nothing for which this process wakes nobody before it has
+begun something. Its message would come back to itself repeatedly until the others are done."""
 
 _quiet_until = 0.0
 """Monotonic seconds."""
@@ -75,7 +75,7 @@ def sweep() -> bool:
 
 
 def _due(now: datetime) -> list[tuple[Kind[Any], int]]:
-    """The kinds with due rows and how many these are, the longest waiting kind first."""
+    """Return the kinds with due rows and how many these are, the longest waiting kind first."""
     _, counted = _counting(connection.vendor).execute(now=now)
     found = sorted(each for each in counted if each[2])
     return [(kind, rows) for _, kind_id, rows in found if (kind := kind_called(kind_id))]
@@ -83,7 +83,9 @@ def _due(now: datetime) -> list[tuple[Kind[Any], int]]:
 
 @cache
 def _counting(_vendor: str) -> Prepared:
-    """For each kind: since when its rows are due, its id, and how many they are."""
+    """Return the statement that reads, for each kind, since when its rows are due, its id, and how
+    many they are.
+    """
     counted = [
         conditions.due(kind, Slot("now", DateTimeField()))
         .order_by()
@@ -114,7 +116,7 @@ def _work(kind: Kind[Any], ends_at: float) -> int:
 
 
 def _named(kind: Kind[Any]) -> Iterator[Any]:
-    """The arguments of its `carry_out`, in turn."""
+    """Yield the arguments of its `carry_out`, in turn."""
     keys = fairness.in_turn(kind, MOST_LISTED, timezone.now())
     size = kind.limits.batch
     if size == 1:
@@ -124,7 +126,9 @@ def _named(kind: Kind[Any]) -> Iterator[Any]:
 
 
 def _give_up_worn_out(kind: Kind[Row], now: datetime) -> None:
-    """The lease is kept: if the last worker was only slow, its result counts."""
+    """Give up the rows that killed too many workers. The lease is kept: if the last worker was only
+    slow, its result counts.
+    """
     worn_out = conditions.worn_out(kind, now)
     if worn_out.exists():
         error = f"Given up: {kind.limits.max_kills} workers died while they worked on it."

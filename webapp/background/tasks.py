@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from celery import shared_task
 
-from webapp.background import pulling, waking
+from webapp.background import clock, pulling, waking
 
 MOST_SECONDS = 7 * 86_400
 """Each piece of work has a time limit of its own. A host of imports continues as uploads come."""
 
 
-# Acknowledged as soon as a worker has it: it isn't the work, and a killed worker's message that
-# came back after half an hour would say nothing.
+# The message is acknowledged as soon as a worker has it: it isn't the work, and a killed worker's
+# message that came back after half an hour would say nothing.
 @shared_task(name=waking.TASK, acks_late=False, soft_time_limit=None, time_limit=MOST_SECONDS)
 def pull() -> None:
     """Work on due rows."""
@@ -22,3 +24,9 @@ def pull() -> None:
 def sweep() -> None:
     """Wake a worker if anything is due."""
     pulling.sweep()
+
+
+@shared_task(name="background.mend_clock")
+def mend_clock(set_back_seconds: float) -> None:
+    """Mend the rows after the clock was set back."""
+    clock.mend_rows(timedelta(seconds=set_back_seconds))

@@ -16,12 +16,13 @@ from typing import Any, NoReturn
 from celery.exceptions import SoftTimeLimitExceeded
 
 GRACE = timedelta(minutes=1)
-"""What still works then ends with its process, even if it hangs outside of Python."""
+"""The time after which work that still continues ends with its process, even if it hangs outside of
+Python."""
 
 
 @contextmanager
 def time_limit(longest: timedelta) -> Iterator[None]:
-    """Raises SoftTimeLimitExceeded where the work is, after `longest`. Main thread only."""
+    """Raise SoftTimeLimitExceeded where the work is, after `longest`. Main thread only."""
     handler = signal.signal(signal.SIGALRM, _end)
     left = restart(longest)
     try:

@@ -18,7 +18,7 @@ from webapp.background.lag import MINUTES
 @owners_only
 @require_safe
 def background(request: PersonRequest) -> HttpResponse:
-    """Work that is waiting, running, failed or recently done."""
+    """Shows work that is waiting, running, failed or recently done."""
     state, kind = request.GET.get("state", ""), kind_called(request.GET.get("kind", ""))
     state = state if state in overview.WORDS else ""
     kinds = all_kinds() if kind is None else [kind]

@@ -23,7 +23,7 @@ from webapp.http.redis_outage import Outage, client
 
 TASK, QUEUE = "background.pull", "work"
 SENDING_SECONDS = 5
-"""As long as others may take a message for sent while it is being sent."""
+"""The time for which others may take a message for sent while it is being sent."""
 
 _outage = Outage("workers are not woken: Redis does not answer")
 
@@ -44,7 +44,7 @@ def wake_on_commit(kind: Kind[Any], **which: object) -> None:
 
 
 def is_awake() -> None:
-    """A worker has begun: what becomes due from now on needs another message."""
+    """Note that a worker has begun: what becomes due from now on needs another message."""
     _outage.answer(lambda: client(settings.REDIS_URL).delete(_mark()), None, RedisError)
 
 
@@ -58,5 +58,5 @@ def _wake() -> None:
 
 
 def _mark() -> str:
-    """The key that is there while a message is sent and not yet received."""
+    """Return the key that exists while a message is sent and not yet received."""
     return f"{settings.CACHES['default']['KEY_PREFIX']}:waking"

@@ -25,7 +25,8 @@ from advisor.store.objects import is_key
 FORMAT = 1
 FACTS, SUMS = "backup.json", "SHA256SUMS"
 LISTED = "objects.txt"
-"""Instead of the objects of a bucket: the size in bytes and key of each, one a line."""
+"""The member that replaces the objects of a bucket: the size in bytes and key of each, one a
+line."""
 OBJECTS = "objects/"
 SECRETS = {name: f"secrets/{name}" for name in ("secret-key", "agent-token")}
 """File of the data folder -> member."""
@@ -42,24 +43,24 @@ class ArchiveError(ValueError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What made an archive, and what is in it."""
+    """Facts about an archive: what made it, and what is in it."""
 
     trimtab: str
     created_at: str
-    """UTC, ISO 8601."""
+    """The time of the backup in UTC, ISO 8601."""
     engine: str
     """`sqlite` or `postgresql`."""
     migrations: list[str]
-    """`app.name` of each that the rows have seen."""
+    """The `app.name` of each migration that the rows have seen."""
     has_objects: bool
-    """False: the objects are in a bucket, `objects.txt` lists them."""
+    """False if the objects are in a bucket; then `objects.txt` lists them."""
     object_count: int
-    """Rows of the archive name so many objects."""
+    """The number of objects that rows of the archive name."""
     format: int = FORMAT
 
     @classmethod
     def read(cls, text: bytes) -> Facts:
-        """Raises ArchiveError."""
+        """Parse `backup.json`. Raises ArchiveError."""
         try:
             document = json.loads(text)
             if document["format"] != FORMAT:
@@ -85,7 +86,7 @@ class Writer:
         )
 
     def add(self, name: str, source: IO[bytes]) -> None:
-        """A member from a file that can be read twice: the first time for its size and hash."""
+        """Add a member from a file that can be read twice: the first time for its size and hash."""
         digest, size_bytes = hashlib.sha256(), 0
         while piece := source.read(PIECE_BYTES):
             digest.update(piece)
@@ -142,7 +143,7 @@ class Reader:
             raise ArchiveError(f"{self.path} is cut off: {SUMS} is missing.")
 
     def facts(self) -> Facts:
-        """Raises ArchiveError."""
+        """Return the archive's facts. Raises ArchiveError."""
         for name, _, content in self.members():
             if name != FACTS:
                 break
@@ -151,7 +152,9 @@ class Reader:
 
 
 def _in_order(entry: tarfile.TarInfo, last: str) -> str:
-    """The member's name: nothing comes twice, leads elsewhere or is anything but a file."""
+    """Return the member's name. Nothing may come twice, lead elsewhere or be anything but a
+    file.
+    """
     if not entry.isreg():
         raise ArchiveError(f"{entry.name!r} is not a plain file.")
     if (_place(entry.name), entry.name) <= (_place(last), last):
@@ -160,7 +163,9 @@ def _in_order(entry: tarfile.TarInfo, last: str) -> str:
 
 
 def _place(name: str) -> int:
-    """Where in the archive a member of this name stands. Raises ArchiveError: nowhere."""
+    """Return the position of a member of this name in the archive. Raises ArchiveError if it has
+    none.
+    """
     order = [[""], [FACTS], ROWS.values(), SECRETS.values(), [LISTED]]
     for place, names in enumerate(order):
         if name in names:

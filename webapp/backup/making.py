@@ -34,21 +34,23 @@ from webapp.database import object_hold
 
 MOST_NAMED = 5
 Stage = Callable[[str], rows.Progress]
-"""Begins a part of the work; what it returns is called with the share that is done."""
+"""A function that begins a part of the work; the function that it returns is called with the share
+that is done."""
 
 
 class BackupError(RuntimeError):
-    """No archive was made; says why and what to do."""
+    """Raised when no archive was made; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What goes into the archive besides the rows."""
+    """Parts of the archive besides the rows."""
 
     has_objects: bool
     has_secrets: bool
     may_miss_objects: bool = False
-    """Objects that rows name and the store has lost are left out instead of ending the backup."""
+    """True if objects that rows name and the store has lost are left out instead of ending the
+    backup."""
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Made:
 
     facts: Facts
     missing: list[str] = field(default_factory=list)
-    """Keys of objects that the store has lost."""
+    """The keys of objects that the store has lost."""
 
 
 def keeps_objects_in_a_folder() -> bool:
@@ -83,7 +85,7 @@ def make(path: Path, wanted: Wanted, stage: Stage) -> Made:
 
 @contextmanager
 def _draft(path: Path) -> Iterator[IO[bytes]]:
-    """A file that only its user can read, and that takes its name at the end."""
+    """Yield a file that only its user can read, and that takes its name at the end."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     draft = Path(name)
     try:
@@ -151,7 +153,7 @@ def _add_objects(
 
 
 def _add_object(writer: Writer, store: ObjectStore, key: str) -> bool:
-    """False if the store has lost it."""
+    """Add an object; return False if the store has lost it."""
     try:
         with store.open(key) as found, _seekable(found) as source:
             writer.add(f"{OBJECTS}{key}", source)
@@ -162,7 +164,9 @@ def _add_object(writer: Writer, store: ObjectStore, key: str) -> bool:
 
 @contextmanager
 def _seekable(source: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The size of a member comes before it; a bucket's answer can be read once."""
+    """Yield the content as a seekable file. The size of a member comes before it, and a bucket's
+    answer can be read only once.
+    """
     if getattr(source, "seekable", lambda: False)():
         yield source
         return

@@ -37,7 +37,9 @@ from webapp.backup.making import MOST_NAMED, Stage
 
 
 class RestoreError(RuntimeError):
-    """The archive doesn't fit this service; says why and what to do. Nothing was changed."""
+    """Raised when the archive doesn't fit this service; the message says why and what to do.
+    Nothing was changed.
+    """
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def check(path: Path, stage: Stage) -> Facts:
         facts = reader.facts()
         _ensure_known(facts)
         _ensure_whole(reader, facts, stage("Checking the archive"))
-    except tarfile.TarError as error:  # In the middle of a member
+    except tarfile.TarError as error:  # the archive ends in the middle of a member
         raise ArchiveError(f"{path} is cut off: {error}") from None
     return facts
 
@@ -88,7 +90,7 @@ def restore(path: Path, facts: Facts, stage: Stage) -> Restored:
 
 
 def _ensure_known(facts: Facts) -> None:
-    """This version can open the rows, on this engine."""
+    """Check that this version can open the rows, on this engine."""
     made_by = f"The archive was made by Trimtab {facts.trimtab}, this is {webapp.__version__}."
     if _version(facts.trimtab) > _version(webapp.__version__):
         raise RestoreError(f"{made_by} Update this service first.")
@@ -111,7 +113,9 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _ensure_whole(reader: Reader, facts: Facts, done: rows.Progress) -> None:
-    """Every member has the hash that the list at the end has for it, and none is missing."""
+    """Check that every member has the hash that the list at the end has for it, and that none is
+    missing.
+    """
     names: set[str] = set()
     with tempfile.TemporaryFile(dir=settings.SCRATCH_DIR) as sums:
         for name, end, content in reader.members():
@@ -175,7 +179,9 @@ def _extract(content: IO[bytes], path: Path) -> None:
 
 
 def _put_secrets(folder: Path) -> None:
-    """The key of sessions is left alone if the environment sets it."""
+    """Write the secrets to the data folder. The key of sessions is left alone if the environment
+    sets it.
+    """
     for name in SECRETS:
         source = folder / name
         if source.exists() and not (name == "secret-key" and env.text("SECRET_KEY")):

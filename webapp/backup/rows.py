@@ -20,13 +20,13 @@ from django.db.migrations.recorder import MigrationRecorder
 from psycopg.conninfo import make_conninfo
 
 PAGES = 2000
-"""Copied between two reports of progress: 8 MB."""
+"""The pages that are copied between two reports of progress: 8 MB."""
 Progress = Callable[[float], None]
-"""Called with the share that is done, from 0 to 1."""
+"""A function that is called with the share that is done, from 0 to 1."""
 
 
 class RowsError(RuntimeError):
-    """The database can't be taken or put back; says why and what to do."""
+    """Raised when the database can't be taken or put back; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Snapshot:
     ask: Callable[[str], Iterator[tuple[Any, ...]]]
 
     def migrations(self) -> list[str]:
-        """`app.name` of each that was applied."""
+        """Return the `app.name` of each migration that was applied."""
         sql = "SELECT app, name FROM django_migrations ORDER BY id"
         return [f"{app}.{name}" for app, name in self.ask(sql)]
 
@@ -45,14 +45,16 @@ class Snapshot:
         return int(next(self.ask(f"SELECT COUNT(*) FROM {_keys_sql()}"))[0])  # noqa: S608
 
     def object_keys(self) -> Iterator[str]:
-        """Of every object that a row names, each once, in the order of their bytes."""
+        """Return the key of every object that a row names, each once, in the order of their
+        bytes.
+        """
         in_bytes = ' COLLATE "C"' if connection.vendor == "postgresql" else ""
         sql = f"SELECT object_key FROM {_keys_sql()} ORDER BY object_key{in_bytes}"  # noqa: S608
         return (key for (key,) in self.ask(sql))
 
 
 def _keys_sql() -> str:
-    """The union leaves out what is named twice."""
+    """Return the query of all object keys. The union leaves out what is named twice."""
     tables = sorted(
         model._meta.db_table
         for model in apps.get_models()
@@ -64,7 +66,7 @@ def _keys_sql() -> str:
 
 @contextmanager
 def snapshot(folder: Path, progress: Progress) -> Iterator[Snapshot]:
-    """A file in `folder`. Writers of the service don't wait for it.
+    """Write all rows to a file in `folder`. Writers of the service don't wait for it.
 
     Raises:
         RowsError
@@ -78,7 +80,7 @@ def snapshot(folder: Path, progress: Progress) -> Iterator[Snapshot]:
 
 
 def has_people() -> bool:
-    """Whether this service has ever been used: its first start makes an owner."""
+    """Return whether this service has ever been used: its first start makes an owner."""
     if connection.vendor == "sqlite" and not _sqlite_path().exists():
         return False  # Asking would create it.
     table = apps.get_model("accounts", "User")._meta.db_table
@@ -106,8 +108,9 @@ def put_back(source: Path) -> None:
 
 @contextmanager
 def _copy(target: Path, progress: Progress) -> Iterator[Snapshot]:
-    """By the online backup, within a read transaction: what others commit meanwhile stays out of
-    it, and doesn't make it begin again."""
+    """Copy SQLite's database by its online backup, within a read transaction: what others commit
+    meanwhile stays out of it, and doesn't make it begin again.
+    """
 
     def on_pages(_status: int, remaining: int, total: int) -> None:
         progress(1 - remaining / max(total, 1))
@@ -127,7 +130,9 @@ def _copy(target: Path, progress: Progress) -> Iterator[Snapshot]:
 
 
 def _restore_copy(source: Path) -> None:
-    """Beside the database, then in its place. What its write-ahead log held goes with it."""
+    """Write the copy beside the database, then put it in its place. The old write-ahead log is
+    removed.
+    """
     _check_copy(source)
     path = _sqlite_path()
     connection.close()
@@ -161,7 +166,7 @@ def _sqlite_path() -> Path:
 
 @contextmanager
 def _dump(target: Path) -> Iterator[Snapshot]:
-    """By pg_dump, at the moment of a transaction that answers questions."""
+    """Dump the database by pg_dump, at the moment of a transaction that answers questions."""
     own = connection.copy()
     try:
         own.set_autocommit(False)
@@ -184,7 +189,7 @@ def _streamed(own: Any, sql: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _restore_dump(source: Path) -> None:
-    """One transaction drops our tables and makes those of the dump."""
+    """Drop our tables and make those of the dump, in one transaction."""
     _ensure_alone()
     drops = "".join(f"DROP TABLE IF EXISTS {table} CASCADE;\n" for table in _tables())
     connection.close()
@@ -200,7 +205,7 @@ def _restore_dump(source: Path) -> None:
 
 
 def _ensure_alone() -> None:
-    """Raises RowsError if web servers or workers are connected."""
+    """Raise RowsError if web servers or workers are connected."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
@@ -214,14 +219,14 @@ def _ensure_alone() -> None:
 
 
 def _tables() -> list[str]:
-    """Ours, as far as they exist: the database may have others."""
+    """Return our tables, as far as they exist: the database may have others."""
     ours = connection.introspection.django_table_names(only_existing=True, include_views=False)
     known = MigrationRecorder.Migration._meta.db_table
     return sorted({*ours, known} & set(connection.introspection.table_names()))
 
 
 def _address() -> str:
-    """Without the password, which has no place on a command line."""
+    """Return the database's address without the password, which has no place on a command line."""
     named = connection.get_connection_params()
     chosen = {key: str(value) for key, value in named.items() if isinstance(value, (str, int))}
     for unknown in ("password", "prepare_threshold"):  # The latter is psycopg's own
@@ -232,7 +237,7 @@ def _address() -> str:
 def _run(
     program: str, *words: str, input_from: IO[bytes] | None = None, output: IO[bytes] | None = None
 ) -> None:
-    """Raises RowsError with what the program said."""
+    """Run a program. Raises RowsError with what the program said."""
     if shutil.which(program) is None:
         raise RowsError(
             f"{program} is missing. Install PostgreSQL's client programs, of the server's version "

@@ -45,7 +45,9 @@ RUN_COLUMNS = (
 
 
 def run_version(run: Run, analysis: Analysis | None) -> str:
-    """Changes with everything that an upload, an analysis, an agent or a person changes of it."""
+    """Return a text that changes with everything that an upload, an analysis, an agent or a person
+    changes of the run.
+    """
     return _digest(
         [getattr(run, name) for name in RUN_COLUMNS],
         [analysis.done, analysis.done < analysis.wanted, analysis.error] if analysis else [],
@@ -63,12 +65,12 @@ def run_version(run: Run, analysis: Analysis | None) -> str:
 class WorkspaceState:
     has_jobs: bool
     version: str
-    """Changes with the runs that run, begin or end, with each analysis that is done, and with what
-    people change."""
+    """A text that changes with the runs that run, begin or end, with each analysis that is done,
+    and with what people change."""
 
 
 def workspace_state(workspace: Workspace) -> WorkspaceState:
-    """By one query of a few rows, however many runs there are."""
+    """Return the state by one query of a few rows, however many runs there are."""
     runs = scope.runs_of(workspace).select_related(None).order_by()
     running = runs.filter(state=Run.RUNNING)
     state = (
@@ -90,7 +92,7 @@ def workspace_state(workspace: Workspace) -> WorkspaceState:
 
 
 def _figure(runs: QuerySet[Run], figure: Any) -> Subquery:
-    """Of all runs together; NULL: there are none."""
+    """Return a figure of all runs together; NULL if there are none."""
     return Subquery(runs.values("workspace").annotate(figure=figure).values("figure"))
 
 
@@ -99,14 +101,14 @@ def is_poll(request: HttpRequest) -> bool:
 
 
 def not_changed(request: HttpRequest, version: str) -> HttpResponse | None:
-    """304 for a poll that knows this version; None: make the page."""
+    """Return 304 for a poll that knows this version, or None to make the page."""
     if is_poll(request) and request.headers.get("If-None-Match") == version:
         return HttpResponseNotModified()
     return None
 
 
 def with_version(request: HttpRequest, answer: HttpResponse, version: str) -> HttpResponse:
-    """The version, for the next poll."""
+    """Add the version to the answer, for the next poll."""
     if is_poll(request):
         answer["ETag"] = version
     return answer

@@ -1,1 +1,3 @@
-"""What rows of every app need: the column type for money, and upkeep of the database."""
+"""Building blocks for the rows of every app: the column type for money, and upkeep of the
+database.
+"""

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 
 
 class DatabaseConfig(AppConfig):
-    """Celery finds its tasks here."""
+    """The app's configuration, by which Celery finds its tasks."""
 
     name = "webapp.database"
     label = "database"

@@ -35,7 +35,7 @@ def save(rows: Sequence[Model], unique: tuple[str, ...] = ()) -> None:
 
 
 def _written(field: Field[Any, Any], row: Model) -> Any:
-    """Scalars as text: JSON has no word for what isn't finite."""
+    """Return the value as text if it is a scalar: JSON has no word for what isn't finite."""
     value = field.get_prep_value(getattr(row, field.attname))
     return value if value is None or isinstance(field, JSONField) else str(value)
 

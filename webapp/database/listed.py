@@ -15,7 +15,8 @@ from webapp.database.planned import typed
 def listed(
     columns: Sequence[str], rows: Iterable[Sequence[object]], statement: str, *more: object
 ) -> list[tuple[Any, ...]]:
-    """Execute a statement that reads `rows` as the table `new`; what it returns, if it does.
+    """Execute a statement that reads `rows` as the table `new`, and return the rows that it
+    returns.
 
     Args:
         columns: the names of the columns of `new`.
@@ -36,7 +37,7 @@ def executed(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def _adapter() -> Callable[[object], object]:
-    """Makes of a value what the database's own columns hold."""
+    """Return a function that converts a value to what the database's own columns hold."""
     has_uuids = connection.features.has_native_uuid_field
     adapted_moment = connection.ops.adapt_datetimefield_value
 

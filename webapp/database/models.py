@@ -1,4 +1,4 @@
-"""What the database knows of itself."""
+"""Records which code prepared the database."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ else:
 
 
 class UsdField(_WholeNumbers[_Set, _Get]):
-    """`Decimal` USD in Python, integer nano-USD in the database. Floats are refused."""
+    """Column of USD: `Decimal` in Python, integer nano-USD in the database. Floats are refused."""
 
     def from_db_value(self, value: int | None, *_: Any) -> Decimal | None:
         return None if value is None else from_nano_usd(value)

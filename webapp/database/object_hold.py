@@ -19,7 +19,7 @@ ADVISORY_LOCK = int.from_bytes(b"trimtab", "big")
 
 
 class BackupRunningError(RuntimeError):
-    """A backup is copying objects: what was to be deleted stays until it is done."""
+    """Raised while a backup copies objects: what was to be deleted stays until it is done."""
 
     def __init__(self) -> None:
         super().__init__("A backup is running; nothing is deleted until it is done.")
@@ -27,7 +27,7 @@ class BackupRunningError(RuntimeError):
 
 @contextmanager
 def deletion() -> Iterator[None]:
-    """A transaction that removes rows whose objects are deleted once it has ended.
+    """Begin a transaction that removes rows whose objects are deleted once it has ended.
 
     Raises:
         BackupRunningError: nothing was done.
@@ -49,7 +49,7 @@ def deletion() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Keep every object. Waits for deletions under way, and for another backup."""
+    """Keep every object meanwhile. Waits for deletions under way, and for another backup."""
     if connection.vendor == "postgresql":
         own = connection.copy()
         try:
@@ -73,7 +73,7 @@ def _asked(sql: str) -> bool:
 
 @contextmanager
 def _data_folder() -> Iterator[int]:
-    """The folder itself: a file for the lock would belong to the user who made the first backup."""
+    """Open the data folder itself: a file for the lock would belong to the first backup's user."""
     handle = os.open(settings.DATA_DIR, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield handle

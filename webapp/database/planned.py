@@ -10,9 +10,9 @@ from django.db import connection
 
 
 def plan_once() -> None:
-    """Until the transaction ends, PostgreSQL doesn't plan a repeated statement again for its
-    values, as it does where it guesses that this pays. Some statements take far longer to plan than
-    to execute.
+    """Let PostgreSQL reuse the plan of a repeated statement until the transaction ends. By default
+    it plans again for the values where it guesses that this pays, but some statements take far
+    longer to plan than to execute.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -20,7 +20,9 @@ def plan_once() -> None:
 
 
 def typed(values: Sequence[Any]) -> Sequence[Any]:
-    """Whole numbers as the database's widest: else each size would be a statement of its own."""
+    """Return the values with whole numbers as the database's widest type: otherwise each size would
+    be a statement of its own.
+    """
     if connection.vendor != "postgresql":
         return values
     from psycopg.types.numeric import Int8

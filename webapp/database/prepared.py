@@ -26,11 +26,11 @@ class Slot(Expression):
         self.name = name
 
     def as_sql(self, *_: object) -> tuple[str, Any]:
-        """Itself in place of its value."""
+        """Return the slot itself in place of its value."""
         return "%s", [self]
 
     def adapted(self, value: object) -> Any:
-        """As the database has it."""
+        """Convert a value to the database's form."""
         return None if value is None else self.output_field.get_db_prep_value(value, connection)
 
 
@@ -41,7 +41,9 @@ class Prepared:
         self._sql, self._params = statement
 
     def execute(self, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
-        """The number of changed rows, and the rows that it returns as the database has them."""
+        """Execute the statement. Return the number of changed rows, and the returned rows in the
+        database's form.
+        """
         params = [
             param.adapted(values[param.name]) if isinstance(param, Slot) else param
             for param in self._params
@@ -59,7 +61,7 @@ class Values:
     def __init__(self, query: Callable[[], QuerySet[Any, Any]]) -> None:
         self._query = query
         self._compiled: dict[str, _Reading] = {}
-        """By database."""
+        """The compiled statements, by database."""
 
     def __call__(self, **values: object) -> list[Any]:
         if connection.vendor not in self._compiled:
@@ -84,7 +86,7 @@ class Models(Values, Generic[Row]):
 
 
 class _Reading:
-    """One compiled statement, and how its columns are converted."""
+    """Compiled statement, and how its columns are converted."""
 
     def __init__(self, rows: QuerySet[Any, Any]) -> None:
         self._compiler = rows.query.get_compiler(connection=connection)
@@ -98,7 +100,7 @@ class _Reading:
 
 
 class _ReadingModels(_Reading):
-    """Also how a model is made of a row: as `ModelIterable` does it."""
+    """Compiled statement, and how a model is made of a row: as `ModelIterable` does it."""
 
     def __init__(self, rows: QuerySet[Any]) -> None:
         super().__init__(rows)

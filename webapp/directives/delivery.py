@@ -13,7 +13,7 @@ from webapp.directives.models import Answer, Directive
 from webapp.runs.models import Session
 
 EVENT = "directive"
-"""The kind of an event that answers one."""
+"""The kind of an event that answers a directive."""
 _ASKED = """
 SELECT DISTINCT runs_session.id FROM new
 JOIN runs_session ON runs_session.id = new.id
@@ -23,13 +23,15 @@ JOIN directives_directive ON directives_directive.attempt_id = runs_node.attempt
 
 
 def asked(session_ids: Collection[UUID]) -> set[UUID]:
-    """Those of the sessions whose attempts have directives at all: the others need no look-up."""
+    """Return the sessions whose attempts have directives at all: the others need no look-up."""
     rows = listed(("id",), [[each] for each in session_ids], _ASKED)
     return {UUID(str(each)) for (each,) in rows}
 
 
 def pending(session_id: UUID) -> list[dict[str, Any]]:
-    """Directives that this agent has not answered yet, oldest first; none once it has ended."""
+    """Return the directives that this agent has not answered yet, oldest first; none once it has
+    ended.
+    """
     if not asked({session_id}):
         return []
     meant = Directive.objects.filter(
@@ -46,7 +48,7 @@ def record_outcomes(session: Session, segment: Segment) -> None:
 
 
 def _save(session: Session, event: Event) -> None:
-    """Answers to a directive that this agent was never given are ignored."""
+    """Save an answer. Answers to a directive that this agent was never given are ignored."""
     try:
         name = UUID(str(event.data.get("id")))
     except ValueError:

@@ -15,27 +15,32 @@ from webapp.runs.models import Attempt, Node, Run
 GRACE_SECONDS = 30
 """Time between SIGTERM and SIGKILL, in which a checkpoint of some gigabytes can be written."""
 PROFILE = {"rank": 0, "first_step": None, "steps": 5, "seconds": 30}
-"""The next five steps of the first rank, for at most half a minute."""
+"""The profile that is requested: the next five steps of the first rank, for at most half a
+minute."""
 LEAST_INTERVAL_SECONDS, MOST_INTERVAL_SECONDS = 0.1, 5.0
-"""Between two samples; the agent's own bounds (docs/wire.md)."""
+"""The bounds of the time between two samples, as the agent has them (docs/wire.md)."""
 
 
 class NotRunningError(Exception):
-    """No agent of the run would receive the directive."""
+    """Raised when no agent of the run would receive the directive."""
 
 
 class NotAllowedError(Exception):
-    """A node of the run was started without `--allow-stop`."""
+    """Raised when a node of the run was started without `--allow-stop`."""
 
 
 def may_be_stopped(run: Run) -> bool:
-    """Whether it is running, and every node of its last attempt was started with `--allow-stop`."""
+    """Return whether the run is running, and every node of its last attempt was started with
+    `--allow-stop`.
+    """
     nodes = Node.objects.filter(attempt=run.attempts.last())
     return run.state == Run.RUNNING and allow_stop(nodes)
 
 
 def allow_stop(nodes: Iterable[Node]) -> bool:
-    """Whether each of an attempt's nodes was started with `--allow-stop`; False: there is none."""
+    """Return whether each of an attempt's nodes was started with `--allow-stop`; False if there is
+    none.
+    """
     allowed = [node.allows_stop for node in nodes]
     return bool(allowed) and all(allowed)
 
@@ -127,7 +132,7 @@ def interval(run: Run, by: User | Token, seconds: float) -> Directive:
 
 
 def _held_attempt(run: Run) -> Attempt:
-    """The last attempt of a running run, which is locked. Raises NotRunningError."""
+    """Return the last attempt of a running run, which is locked. Raises NotRunningError."""
     held = Run.objects.select_for_update(of=("self",), no_key=True).get(pk=run.pk)
     attempt: Attempt | None = held.attempts.last()
     if held.state != Run.RUNNING or attempt is None:

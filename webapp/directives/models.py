@@ -18,13 +18,13 @@ class Directive(models.Model):
     STOP, PROFILE, INTERVAL = "stop", "profile", "interval"
     KINDS: ClassVar = [(STOP, "Stop"), (PROFILE, "Profile"), (INTERVAL, "Interval")]
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    """Its name on the wire."""
+    """The directive's name on the wire."""
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="directives")
     kind = models.CharField(max_length=16, choices=KINDS)
     rule = models.CharField(max_length=64, blank=True)
-    """The rule that asks; empty: a person asks."""
+    """The rule that asks; empty if a person asks."""
     payload = models.JSONField(default=dict)
-    """Its other fields on the wire."""
+    """The other fields on the wire."""
     asked_by = models.CharField(max_length=300)
     """The person's name as text, kept when the account is deleted."""
     created_at = models.DateTimeField(default=timezone.now)
@@ -43,7 +43,7 @@ class Directive(models.Model):
         return f"{self.kind} {self.attempt}"
 
     def on_the_wire(self) -> dict[str, Any]:
-        """See docs/wire.md."""
+        """Return the directive as docs/wire.md describes it."""
         said = {"id": str(self.uuid), "kind": self.kind, **self.payload}
         return said | {"rule": self.rule} if self.rule else said
 

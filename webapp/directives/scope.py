@@ -12,14 +12,15 @@ from webapp.runs.models import Attempt, Node, Run, Segment, Session
 
 
 def directives_of(run: Run) -> QuerySet[Directive]:
-    """The directives of all attempts of a run that the person may see, with the answers."""
+    """Return the directives of all attempts of a run that the person may see, with the answers."""
     directives = Directive.objects.filter(attempt__run=run)
     return directives.select_related("attempt").prefetch_related("answers")
 
 
 def newest_nodes_of(runs: Iterable[Run]) -> QuerySet[Node]:
-    """The nodes of the last attempt of each of these runs, with the attempt, and whether a `stop`
-    and a `profile` wait for an agent to hear them."""
+    """Return the nodes of the last attempt of each of these runs, with the attempt, and whether a
+    `stop` and a `profile` wait for an agent to hear them.
+    """
     waiting = Directive.objects.filter(attempt=OuterRef("attempt"), answers=None).order_by()
     own = OuterRef("attempt__run"), OuterRef("attempt__number")
     later = Attempt.objects.filter(run=own[0], number__gt=own[1])
@@ -32,7 +33,8 @@ def newest_nodes_of(runs: Iterable[Run]) -> QuerySet[Node]:
 
 
 def sampled_seconds(run: Run) -> float | None:
-    """Between two samples of the newest segment of the session that began last; None: no segment.
+    """Return the seconds between two samples of the newest segment of the session that began last;
+    None without a segment.
 
     By session and number, of which there is an index: a run may have a hundred thousand segments.
     """

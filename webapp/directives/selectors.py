@@ -19,7 +19,7 @@ _OFFERED_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 @dataclass(frozen=True)
 class Asked:
-    """One directive with its result. `reason`: why it was refused."""
+    """Directive with its result. `reason` is why it was refused."""
 
     row: Directive
     is_waiting: bool
@@ -35,10 +35,10 @@ class StopNotice:
     """The rule that stopped the run, or asks to stop it."""
 
     stopped_by: str
-    """The rule's title; empty: no rule."""
+    """The rule's title; empty if no rule stopped the run."""
     has_page: bool
     asked: Asked | None
-    """While the run is running, the latest directive of a rule."""
+    """The latest directive of a rule, while the run is running."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,12 @@ class AskedOfAgent:
 
 @dataclass(frozen=True)
 class MayAsk:
-    """What may be asked of a running run, and what its agents haven't heard yet."""
+    """Requests that are possible for a running run, and those that its agents haven't received
+    yet.
+    """
 
     may_stop: bool
-    """All agents of its newest attempt were started with `--allow-stop`."""
+    """True if all agents of the newest attempt were started with `--allow-stop`."""
     stop_is_waiting: bool
     profile_is_waiting: bool
 
@@ -70,13 +72,15 @@ def stop_notice(run: Run) -> StopNotice:
 
 
 def asked_of_agent(run: Run, *, may_ask: bool) -> AskedOfAgent:
-    """`may_ask`: the reader may choose an interval."""
+    """Return the latest directives. With `may_ask`, the reader may choose an interval."""
     profile, interval = _latest(run, Directive.PROFILE), _latest(run, Directive.INTERVAL)
     return AskedOfAgent(profile, interval, _intervals(run, interval) if may_ask else [])
 
 
 def may_ask(runs: Sequence[Run]) -> dict[UUID, MayAsk]:
-    """By run, in one query for all of them; a run of which nothing has arrived isn't there."""
+    """Return the possible requests by run, in one query for all of them; a run of which nothing has
+    arrived isn't there.
+    """
     nodes: defaultdict[UUID, list[Any]] = defaultdict(list)
     for node in scope.newest_nodes_of(runs):
         nodes[node.attempt.run_id].append(node)
@@ -94,7 +98,7 @@ def _intervals(run: Run, asked: Asked | None) -> list[tuple[float, bool]]:
 
 
 def _latest(run: Run, kind: str) -> Asked | None:
-    """None: the run has ended, or there is no such directive."""
+    """Return the latest directive, or None if the run has ended, or there is no such directive."""
     row = None if run.has_ended else scope.directives_of(run).filter(kind=kind).last()
     return _asked(row) if row else None
 

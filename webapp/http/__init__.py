@@ -1,2 +1,3 @@
-"""What serves every request, whichever app answers: error answers, rate limits, health, static
-files. It imports no app, so that every app can use it."""
+"""Everything that serves each request, whichever app answers: error answers, rate limits, health,
+static files. This package imports no app, so that every app can use it.
+"""

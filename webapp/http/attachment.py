@@ -8,6 +8,6 @@ _OF_PATHS = "/\\"
 
 
 def attachment(name: str) -> str:
-    """The Content-Disposition that saves an answer under this name, whatever is in it."""
+    """Return the Content-Disposition that saves an answer under this name, whatever is in it."""
     safe = "".join("-" if c in _OF_PATHS or not c.isprintable() else c for c in name)
     return str(content_disposition_header(True, safe))

@@ -6,7 +6,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def plain_cell(value: object) -> str:
-    """The value as text that no spreadsheet takes for a formula; numbers stay numbers.
+    """Return the value as text that no spreadsheet takes for a formula; numbers stay numbers.
 
     Names come from people and machines, and a cell that begins like a formula is run by the
     reader's program (OWASP, "CSV injection"): a quote before it makes it text.

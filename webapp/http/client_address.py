@@ -13,13 +13,14 @@ UNKNOWN = "unknown"
 
 
 def client_address(request: HttpRequest) -> str:
-    """The IP address that a request comes from, as far as it can be trusted."""
+    """Return the IP address that a request comes from, as far as it can be trusted."""
     peer = request.META.get("REMOTE_ADDR") or UNKNOWN
     return address_of(peer, request.headers.get("X-Forwarded-For", ""))
 
 
 def address_of(peer: str, forwarded_for: str) -> str:
-    """The client's address, from the peer of the connection and the header `X-Forwarded-For`.
+    """Return the client's address, from the peer of the connection and the header
+    `X-Forwarded-For`.
 
     Anybody can send `X-Forwarded-For`, but each trusted proxy (`TRIMTAB_TRUSTED_PROXIES` of them)
     appends the address that connected to it. So the entry of the outermost trusted proxy is true,
@@ -37,7 +38,8 @@ def address_of(peer: str, forwarded_for: str) -> str:
 
 @lru_cache(10_000)
 def network(address: str) -> str:
-    """Whom limits count together: who holds one IPv6 address holds its /64.
+    """Return the network that limits count together: the /64 of an IPv6 address, which has one
+    holder.
 
     A listener for both protocols reports IPv4 addresses as IPv6 ones, which would share one /64.
     """

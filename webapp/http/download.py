@@ -10,7 +10,7 @@ from advisor.store.opening import open_store
 
 
 def answer(object_key: str, name: str, size_bytes: int) -> FileResponse:
-    """Raises Http404 if its object no longer exists."""
+    """Answer with the file. Raises Http404 if its object no longer exists."""
     try:
         file = open_store(settings.OBJECTS_URL).open(object_key)
     except ObjectMissingError:

@@ -1,4 +1,4 @@
-"""What a training machine downloads before it has a token."""
+"""Serves what a training machine downloads before it has a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.service import agent_wheel as wheel
 
 @require_safe
 def agent_wheel(_request: HttpRequest, wheel_name: str) -> FileResponse:
-    """The agent as a wheel. It holds no secret, so everybody may have it."""
+    """Answers the agent as a wheel. It holds no secret, so everybody may have it."""
     if wheel_name != wheel.name():
         raise Http404("The service provides another version of the agent.")
     response = FileResponse(wheel.path().open("rb"), content_type="application/zip")

@@ -1,4 +1,4 @@
-"""Requests of which very many come, and which are alike: answered many at a time, around Django.
+"""Answers many requests of the same kind at a time, around Django.
 
 For an upload of some kilobytes, what Django does for any request and the way to a thread and back
 cost as much as the work itself. So the web server gathers such requests for a moment, and one
@@ -18,7 +18,7 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.security import SecurityMiddleware
 
 MOST_REMEMBERED = 16
-"""Names of this service, and headers of its proxies."""
+"""The most names of this service, and headers of its proxies, that are remembered."""
 
 
 @dataclass(frozen=True)
@@ -27,29 +27,32 @@ class Asked:
 
     target: str
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Headers by their names in lower case."""
     body: bytes
     address: str
-    """The client's."""
+    """The client's address."""
 
 
 Answered = HttpResponse | Callable[[], HttpResponse]
-"""What takes longer is called in a thread of its own, so that it holds up no other request."""
+"""An answer, or a callable that takes longer and is called in its own thread, so that it delays no
+other request."""
 
 
 class Operation(Protocol):
-    """Of the API."""
+    """Operation of the API whose requests are answered many at a time."""
 
     def takes(self, method: str, target: str) -> bool:
-        """Whether requests like this one are answered here."""
+        """Return whether requests like this one are answered here."""
 
     def answers(self, asked: Sequence[Asked]) -> Sequence[Answered]:
-        """For each in turn. What can't be answered is an answer as well: none fails others."""
+        """Return an answer for each request in turn. A request that can't be answered has an answer
+        as well, so that it fails no others.
+        """
 
 
 @lru_cache(MOST_REMEMBERED)
 def is_own_host(name: str) -> bool:
-    """Whether a request may name this host; otherwise Django says what is wrong."""
+    """Return whether a request may name this host; otherwise Django says what is wrong."""
     request = HttpRequest()
     request.META["HTTP_HOST"] = name
     try:
@@ -61,7 +64,7 @@ def is_own_host(name: str) -> bool:
 
 @lru_cache(MOST_REMEMBERED)
 def headers_of_middleware(forwarded_proto: str) -> tuple[tuple[str, str], ...]:
-    """What middleware adds to an answer of the API.
+    """Return the headers that middleware adds to an answer of the API.
 
     Args:
         forwarded_proto: how the client reached the proxy; empty: there is none.

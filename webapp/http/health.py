@@ -1,4 +1,4 @@
-"""Is the process alive, and can it do its work?"""
+"""Answers whether the process is alive, and whether it can do its work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def alive(_request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def ready(_request: HttpRequest) -> JsonResponse:
-    """200 when rows, Redis and objects answer; else 503 naming what doesn't."""
+    """Answer 200 if rows, Redis and objects are available; otherwise 503, naming what isn't."""
     parts = {"database": _database, "redis": _redis, "objects": _objects}
     state = {name: _tried(check) for name, check in parts.items()}
     healthy = all(answer == "ok" for answer in state.values())

@@ -7,7 +7,9 @@ from django.http import HttpRequest
 
 
 def address_of(request: HttpRequest) -> str:
-    """The configured one; if none is, the one under which this request reached the service."""
+    """Return the configured address or, without one, that under which this request reached the
+    service.
+    """
     if settings.BASE_URL_IS_SET:
         return settings.BASE_URL
     return f"{request.scheme}://{request.get_host()}"

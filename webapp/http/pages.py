@@ -1,4 +1,4 @@
-"""Middleware of pages, which the API goes without: its operations know tokens, and no people."""
+"""Middleware of pages, which the API does without: its operations know tokens, and no people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Answering = Callable[[HttpRequest], HttpResponse]
 
 
 class PagesMiddleware:
-    """`PAGE_MIDDLEWARE`, for all but the API. Each upload of an agent saves a third of its CPU."""
+    """Middleware that runs `PAGE_MIDDLEWARE` for all but the API. Each upload of an agent saves a
+    third of its CPU.
+    """
 
     def __init__(self, get_response: Answering) -> None:
         self._answer_api = self._answer_page = get_response

@@ -211,5 +211,5 @@ _OF_STATUS = {
 
 
 def of_status(status: int) -> ProblemType:
-    """The general type, which is never final."""
+    """Return the general type, which is never final."""
     return BY_NAME[_OF_STATUS.get(status, "invalid-request" if status < 500 else "server-error")]

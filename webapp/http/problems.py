@@ -16,7 +16,8 @@ from webapp.http import problem_types
 API_PATH = "/api/"
 CONTENT_TYPE = PROBLEM_TYPE
 _OWN_FORMS = (CONTENT_TYPE, "application/json")
-"""Of errors that an operation answered: MLflow's clients know another form."""
+"""The content types of errors that an operation answered itself: MLflow's clients know another
+form."""
 SCHEMA = {
     "title": "Problem",
     "description": "Why the answer is not 2xx (RFC 9457).",
@@ -49,7 +50,9 @@ class Problem(Exception):  # noqa: N818 - the standard's own word
         headers: dict[str, str] | None = None,
         kind: str = "",
     ) -> None:
-        """`kind`: the name of its type; default the general one of its status."""
+        """Create a problem. `kind` is the name of its type, by default the general one of its
+        status.
+        """
         super().__init__(detail)
         self.status, self.detail, self.field, self.fix = status, detail, field, fix
         self.headers = headers or {}

@@ -13,7 +13,7 @@ Sample = tuple[str, Mapping[str, str], float]
 
 
 def text(helps: Mapping[str, str], samples: Iterable[Sample]) -> str:
-    """Each gauge of `helps`, in this order, with its samples."""
+    """Return each gauge of `helps`, in this order, with its samples."""
     every = list(samples)
     lines = []
     for name, words in helps.items():
@@ -28,5 +28,7 @@ def _line(name: str, labels: Mapping[str, str], value: float) -> str:
 
 
 def _escaped(said: str) -> str:
-    """Names come from people and programs: none may end its label, or its line."""
+    """Escape a label's value. Names come from people and programs: none may end its label, or its
+    line.
+    """
     return said.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

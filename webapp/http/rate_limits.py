@@ -1,4 +1,4 @@
-"""How often tokens, addresses, accounts and people may do something, counted in Redis over a
+"""Limits how often tokens, addresses, accounts and people may do something, counted in Redis over a
 sliding window.
 
 Uploads matter more than the count: while Redis is down nobody is refused.
@@ -24,7 +24,7 @@ from webapp.http.problems import Problem
 from webapp.http.redis_outage import PATIENCE_SECONDS, Outage
 
 HANDFULS, HANDFUL_SECONDS = 1000, 10.0
-# What one process remembers of addresses; then it starts afresh, which only refuses later.
+# The most addresses that one process remembers; then it starts again, which only refuses later.
 MOST_REMEMBERED = 10_000
 
 logger = logging.getLogger(__name__)
@@ -45,17 +45,20 @@ def token_asks(token_id: int) -> None:
 
 
 def seconds_until_person_may(what: str, user_id: int, per_minute: int) -> int:
-    """Count something that a signed-in person does; 0: they may."""
+    """Count an action of a signed-in person; return 0 if the person may continue."""
     return _outage.seconds_to_wait(what, str(user_id), per_minute)
 
 
 def seconds_until_address_may(what: str, address: str, most: int, minutes: int) -> int:
-    """Count something that anybody does from an address (IPv6: its /64 network); 0: they may."""
+    """Count an action that anybody does from an address (IPv6: its /64 network); return 0 if it may
+    continue.
+    """
     return _outage.seconds_to_wait(f"{what}-address", network(address), most, minutes)
 
 
 def seconds_until_account_may(what: str, email: str, most: int, minutes: int) -> int:
-    """Count something that anybody does to an account, whether or not it exists; 0: they may.
+    """Count an action that anybody does to an account, whether or not it exists; return 0 if it may
+    continue.
 
     Redis holds a digest of the email address.
     """
@@ -75,7 +78,9 @@ class Guesses:
         self._were_right: set[tuple[str, str]] = set()
 
     def refuse(self, address: str, digest: str) -> None:
-        """Before a token is looked up. Raises Problem 429."""
+        """Refuse an address that sent too many wrong tokens, before the token is looked up. Raises
+        Problem 429.
+        """
         wait = self._refused_until.get(network(address), 0.0) - time.monotonic()
         if wait > 0 and (network(address), digest) not in self._were_right:
             _refuse_guess(math.ceil(wait))
@@ -86,7 +91,7 @@ class Guesses:
         self._were_right.add((network(address), digest))
 
     def was_wrong(self, address: str) -> None:
-        """Raises Problem 429 once there were too many."""
+        """Count a wrong token. Raises Problem 429 once there were too many."""
         own = network(address)
         wait = _outage.seconds_to_wait("wrong-token", own, settings.WRONG_TOKENS_A_MINUTE)
         if not wait:
@@ -98,7 +103,7 @@ class Guesses:
 
 
 class _Outage(Outage):
-    """Of the Redis of the limits."""
+    """Outage of the Redis that counts the limits."""
 
     def __init__(self) -> None:
         super().__init__("rate limits are off: Redis does not answer", logger)
@@ -106,7 +111,7 @@ class _Outage(Outage):
     def seconds_to_wait(
         self, kind: str, who: str, most: int, minutes: int = 1, count: int = 1
     ) -> int:
-        """Counts `count`; 0 if there was room for them, or no limit, or no Redis."""
+        """Count `count` requests; return 0 if there was room for them, or no limit, or no Redis."""
         if not most:
             return 0
         item = RateLimitItemPerMinute(most, minutes)
@@ -123,10 +128,10 @@ class Handfuls:
 
     def __init__(self) -> None:
         self._left: dict[tuple[str, str, int], tuple[int, float]] = {}
-        """How many may still come, until when (monotonic seconds)."""
+        """The requests that may still come, and until when (monotonic seconds)."""
 
     def seconds_to_wait(self, kind: str, who: str, most: int) -> int:
-        """Counts one request within a minute; 0 if there is room for it."""
+        """Count one request within a minute; return 0 if there is room for it."""
         own, now = (kind, who, most), time.monotonic()
         left, until = self._left.get(own, (0, 0.0))
         if left > 0 and now < until:
@@ -156,7 +161,7 @@ def _seconds_to_wait(kind: str, who: str, item: RateLimitItemPerMinute, count: i
 
 @cache
 def _limiter(redis_url: str) -> SlidingWindowCounterRateLimiter:
-    # By its class: the library's factory knows Unix sockets by another scheme.
+    # The class is named, because the library's factory knows Unix sockets by another scheme.
     storage = RedisStorage(
         redis_url,
         key_prefix=f"{settings.CACHES['default']['KEY_PREFIX']}:limits",

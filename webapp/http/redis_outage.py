@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 @cache
 def client(url: str) -> Redis:
-    """Of a Redis that must answer soon, or is taken to have failed."""
+    """Return a client of a Redis that must answer soon, or is taken to have failed."""
     return Redis.from_url(
         url, socket_timeout=PATIENCE_SECONDS, socket_connect_timeout=PATIENCE_SECONDS
     )
@@ -29,7 +29,7 @@ class Outage:
     """Asks Redis unless it failed a moment ago, and logs once a minute that it does."""
 
     def __init__(self, said: str, logger: logging.Logger | None = None) -> None:
-        """`said`: what is logged."""
+        """Create an outage. `said` is what is logged."""
         self._said, self._logger = said, logger or logging.getLogger(__name__)
         self._over_at = self._logged_at = -math.inf
 
@@ -39,7 +39,7 @@ class Outage:
         otherwise: Answer,
         failure: type[Exception] | tuple[type[Exception], ...],
     ) -> Answer:
-        """`otherwise` if Redis fails, or failed a moment ago."""
+        """Return Redis's answer, or `otherwise` if Redis fails or failed a moment ago."""
         if time.monotonic() < self._over_at:
             return otherwise
         try:

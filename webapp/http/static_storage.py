@@ -6,6 +6,6 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class HashedModulesStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
-    """After an update no browser mixes an old module with a new one."""
+    """Static files, among which no browser mixes an old module with a new one after an update."""
 
     support_js_module_import_aggregation = True

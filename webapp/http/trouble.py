@@ -1,5 +1,6 @@
-"""Tells trouble of ours from errors in the code: a database that restarts, a full disk, a store
-that is away. Trouble passes: the answer is 503 with Retry-After, and a line a minute is logged.
+"""Tells trouble of the service's surroundings from errors in the code: a database that restarts, a
+full disk, a store that is away. Trouble passes: the answer is 503 with Retry-After, and a line a
+minute is logged.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _logged_at: dict[str, float] = {}
 
 
 def reason(error: BaseException | None) -> str:
-    """Which trouble it is, in words for everybody; empty: an error in the code."""
+    """Return the trouble in words for everybody, or an empty text for an error in the code."""
     if isinstance(error, StoreAwayError):
         return _STORE_AWAY
     if isinstance(error, (DatabaseError, InterfaceError)):
@@ -91,12 +92,14 @@ class TroubleMiddleware:
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """`handler500`: answers trouble outside of views, as in a session's look-up; else with 500."""
+    """Answers trouble outside of views, as in a session's look-up; else with 500. Django calls it
+    as `handler500`.
+    """
     return answer(request.path_info, sys.exc_info()[1]) or server_error(request)
 
 
 def answer(path: str, error: BaseException | None) -> HttpResponse | None:
-    """503 as a problem or a page; None for an error in the code."""
+    """Return 503 as a problem or a page, or None for an error in the code."""
     found = problem(error)
     if found is None:
         return None
@@ -107,7 +110,7 @@ def answer(path: str, error: BaseException | None) -> HttpResponse | None:
 
 
 def problem(error: BaseException | None) -> Problem | None:
-    """503, which is logged; None for an error in the code."""
+    """Log the trouble and return it as a problem with 503; None for an error in the code."""
     why = reason(error)
     if not why:
         return None

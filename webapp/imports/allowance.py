@@ -1,4 +1,4 @@
-"""What a workspace's imports may still use: attempts, unpacked bytes and CPU time in 24 hours.
+"""Limits what a workspace's imports may use in 24 hours: attempts, unpacked bytes and CPU time.
 
 Each attempt to convert counts when it ends, failed ones included (`charge`). An upload is refused
 while nothing is left, and what is queued already waits. One workspace has one conversion under way
@@ -26,14 +26,12 @@ from webapp.quotas.kinds import IMPORT_CPU, IMPORTS, UNPACKED, Quota
 
 @dataclass(frozen=True)
 class Remaining:
-    """What one more conversion may use now. Without a limit: `math.inf`, `sys.maxsize`."""
+    """Amounts that one more conversion may use now. Without a limit, they are `math.inf` and
+    `sys.maxsize`.
+    """
 
     cpu_seconds: float
     unpacked_bytes: int
-
-    @property
-    def is_used_up(self) -> bool:
-        return self.cpu_seconds <= 0 or self.unpacked_bytes <= 0
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Pause:
     quota: Quota
     until: datetime
     words: str
-    """Why, as a sentence."""
+    """The reason as a sentence."""
 
 
 def check(workspace: Workspace) -> None:
@@ -80,7 +78,7 @@ def remaining(workspace: Workspace) -> Remaining:
 
 
 def pause(workspace: Workspace) -> Pause | None:
-    """Return until when the workspace's imports wait; None if one may begin now."""
+    """Return until when the workspace's imports wait, or None if one may begin now."""
     full = [each for each in import_use.usages(workspace) if each.left == 0]
     if not full:
         return None

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 from django.conf import settings
 
 from advisor.importers.process.ending import Ending
@@ -46,14 +47,14 @@ class Child:
 
     @property
     def stage(self) -> str:
-        """What it does, for people; empty: it hasn't said yet."""
+        """Return what the process does, for people; empty if it hasn't said yet."""
         try:
             return self._places.stage.read_text(encoding="utf-8")[:_MOST_STAGE_CHARS]
         except FileNotFoundError:
             return ""
 
     def ended(self) -> Ending | None:
-        """How it ended; None: it continues."""
+        """Return how the process ended, or None if it continues."""
         pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         if not pid:
             return None
@@ -79,15 +80,29 @@ class Child:
             return self._log.read_bytes()[-_LOG_BYTES:].decode(errors="replace")
         return ""
 
-    def kill(self) -> None:
-        """End it at once, with the process that it confines."""
+    def kill(self) -> float:
+        """End it at once, with the process that it confines. Return the CPU seconds of both."""
+        cpu_seconds = self._cpu_seconds()
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        return cpu_seconds
+
+    def _cpu_seconds(self) -> float:
+        """Return the CPU seconds of both processes so far. The kernel tells it afterwards only to
+        the parent of each.
+        """
+        seconds = 0.0
+        with suppress(psutil.NoSuchProcess):
+            outer = psutil.Process(self._process.pid)
+            for each in (outer, *outer.children()):
+                used = each.cpu_times()
+                seconds += used.user + used.system
+        return seconds
 
 
 def _environment(folder: Path) -> Iterator[tuple[str, str]]:
-    """What reading S3 needs. The service's own secrets stay here."""
+    """Yield the variables that reading S3 needs. The service's own secrets stay here."""
     for name, value in os.environ.items():
         if name in _NAMES or name.startswith(_PREFIXES) or name.upper() in _PROXIES:
             yield name, value

@@ -1,4 +1,4 @@
-"""What a worker asks of the process that converts an upload."""
+"""Makes the task of the process that converts an upload."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _described(artefact: Artefact) -> tuple[Description, list[str]]:
 
 
 def _keys_of_parts(artefact: Artefact, said: Description) -> list[str]:
-    """None for what lies in S3."""
+    """Return the keys of the upload's parts; none for what lies in S3."""
     if artefact.conversion.source:
         return []
     rows = Artefact.objects.filter(run=artefact.run_id, sha256__in=said.parts)

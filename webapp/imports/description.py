@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated, from_describe, from_document
+from advisor.importers.stated import Stated, from_document
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_PARTS = 200
@@ -21,10 +22,10 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Description:
-    """What an upload is.
+    """Description of an upload.
 
     Attributes:
-        name: of the folder, as the person has it.
+        name: the folder's name on the person's machine.
         parts: the SHA-256 of each part of the archive, in order; none for what lies elsewhere.
     """
 

@@ -1,4 +1,4 @@
-"""What an owner fills in to import from S3."""
+"""The form that owners fill in to import from S3."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from trimtab.wire import LIMITS
 
 
 class SourceForm(forms.Form):
-    """Checked further by `from_s3.begin`, which knows what the workspace may read."""
+    """Form of an S3 address. `from_s3.begin`, which knows what the workspace may read, checks it
+    further.
+    """
 
     source = forms.CharField(label="Address", max_length=1200, initial="s3://")
     job = forms.CharField(

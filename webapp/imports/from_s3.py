@@ -13,9 +13,10 @@ from django.conf import settings
 from django.db import transaction
 from trimtab.wire import LIMITS, job_of_training
 
+from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import Address
-from advisor.importers.stated import from_describe, from_document
+from advisor.importers.stated import from_document
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, User, Workspace
 from webapp.http.problems import Problem
@@ -27,13 +28,13 @@ from webapp.runs import registration
 from webapp.runs.models import Artefact, Run
 
 STATED = ("provider", "service", "region", "instance_type", "purchase_option", "columns")
-"""Of `Wanted.stated`."""
+"""The names in `Wanted.stated`."""
 _FIX = "Send s3://BUCKET/PREFIX of a training job, below one that your workspace may read."
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be imported, and what is said of it.
+    """Request to import a folder, and what is stated about it.
 
     Attributes:
         job: empty: as the training job is called.
@@ -99,7 +100,7 @@ def _allowed(workspace: Workspace, source: str) -> Address:
 
 
 def _check_owner(workspace: Workspace, run_id: UUID) -> bool:
-    """Whether the run is new. Raises Problem 404 if it is another workspace's."""
+    """Return whether the run is new. Raises Problem 404 if it is another workspace's."""
     owner = Run.objects.filter(pk=run_id).values_list("workspace_id", flat=True).first()
     if owner not in (None, workspace.pk):
         raise Problem(404, "This run is not in your workspace.", "run", "Leave the field out.")
@@ -107,7 +108,8 @@ def _check_owner(workspace: Workspace, run_id: UUID) -> bool:
 
 
 def _description(address: Address, wanted: Wanted) -> bytes:
-    """Without the address: everybody in the workspace can download it.
+    """Return the upload's description without the address: everybody in the workspace can download
+    it.
 
     Raises:
         Problem: 422 for something that can't be read later.

@@ -1,4 +1,6 @@
-"""What of S3 a workspace may import: with the service's credentials, so the operator allows it."""
+"""Says which S3 folders a workspace may import: the service's credentials read them, so the
+operator allows them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ EVERY_WORKSPACE = "*"
 
 
 def addresses(workspace: Workspace) -> list[Address]:
-    """The folders that the workspace may import from. Names of buckets are for owners."""
+    """Return the folders that the workspace may import from. Names of buckets are for owners."""
     own = (EVERY_WORKSPACE, str(workspace.uuid))
     return [Address.of(url) for name, url in settings.IMPORT_S3 if name in own]
 
 
 def allowed(workspace: Workspace, url: str) -> Address:
-    """The address, if the workspace may import from it.
+    """Return the address, if the workspace may import from it.
 
     Raises:
         NotImportableError: it may not, or it has another form. Names no other bucket.

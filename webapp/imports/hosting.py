@@ -34,7 +34,7 @@ LOOK_SECONDS, NEXT_EVERY_SECONDS, RENEWED_EVERY_SECONDS = 0.1, 1.0, 15.0
 KILLED_AFTER = 60
 """Seconds after the limit that the process itself keeps."""
 AGAIN_AFTER = timedelta(seconds=30)
-"""When a conversion is tried again whose folder another process still uses."""
+"""The time after which a conversion is tried again whose folder another process still uses."""
 _MOST_LISTED = 50
 
 logger = logging.getLogger(__name__)
@@ -130,9 +130,10 @@ class Host:
             return
         now = time.monotonic()
         if now - each.began_at > queue.MOST_SECONDS + KILLED_AFTER:
-            each.child.kill()
+            cpu_seconds = each.child.kill()
             self.going.remove(each)
-            _conclude(each, Ending("refused", f"it takes longer than {queue.MOST_SECONDS:,} s"))
+            why = f"it takes longer than {queue.MOST_SECONDS:,} s"
+            _conclude(each, Ending("refused", why, cpu_seconds))
         elif not _is_kept(each, now):
             logger.error("an import's lease was lost", extra={"import": each.held.pk})
             each.child.kill()
@@ -140,7 +141,7 @@ class Host:
 
 
 def _due() -> Iterator[tuple[int, int]]:
-    """Due uploads in their turn, each with its workspace."""
+    """Yield the due uploads in their turn, each with its workspace."""
     keys = fairness.in_turn(queue.KIND, _MOST_LISTED, timezone.now())
     rows = Import.objects.filter(artefact_id__in=keys)
     owners = dict(rows.values_list("artefact_id", "artefact__run__workspace_id"))
@@ -148,7 +149,7 @@ def _due() -> Iterator[tuple[int, int]]:
 
 
 def _limits(row: Import) -> Limits:
-    """What one conversion may use, and no more than the workspace's quotas leave."""
+    """Return the limits of one conversion, which are within what the workspace's quotas leave."""
     left = allowance.remaining(row.artefact.run.workspace)
     return Limits(
         memory_bytes=settings.IMPORT_MEMORY_MB * 10**6,
@@ -168,7 +169,7 @@ def _is_kept(each: Conversion, now: float) -> bool:
 
 
 def _conclude(each: Conversion, ending: Ending) -> None:
-    """Save what was converted, or say why there is nothing."""
+    """Save what was converted, or record why there is nothing."""
     held = each.held
     if ending.how != "busy":
         allowance.charge(held.row, ending.cpu_seconds, ending.unpacked_bytes)

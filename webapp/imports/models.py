@@ -17,14 +17,15 @@ class Import(Claimable):
 
     artefact = models.OneToOneField(Artefact, models.CASCADE, related_name="conversion")
     source = models.CharField(max_length=1200, blank=True)
-    """Where in S3 the files are, which only owners see; empty: they were uploaded."""
+    """The S3 address of the files, which only owners see; empty if they were uploaded."""
     stage = models.CharField(max_length=120, blank=True)
-    """What a worker is doing, for people; empty: nothing."""
+    """The worker's current stage, for people; empty if there is none."""
     result = models.JSONField(default=dict, blank=True)
-    """What was taken and skipped, as `advisor.importers.conversion.Imported` has it."""
+    """The counts of what was imported and skipped, as `advisor.importers.conversion.Imported` has
+    them."""
     operator_times = models.JSONField(null=True, blank=True)
-    """When operators ran, as `Imported.times_document` has it: up to 1.2 MB that only reports read.
-    None: not converted, or by a version that didn't keep it."""
+    """The times of operators, as `Imported.times_document` has them: up to 1.2 MB that only reports
+    read. None if nothing was converted, or by a version that didn't keep it."""
 
     def __str__(self) -> str:
         return f"import of {self.artefact}"

@@ -11,7 +11,7 @@ from webapp.background import conditions, fairness
 from webapp.imports.queue import KIND
 
 MOST_PLACES = 100
-"""So many are counted; those behind them are told that there are more."""
+"""The most places that are counted; pages tell those behind them that there are more."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Places:
     under_way: int = 0
 
     def words(self, place: int | None) -> str:
-        """Return a place as pages say it; None: behind those that are counted."""
+        """Return a place as pages say it; None for one behind those that are counted."""
         if place is None:
             return f"more than {MOST_PLACES} imports come first"
         if not self.under_way:

@@ -18,7 +18,7 @@ from webapp.runs.models import Artefact
 SIDE_BY_SIDE = 4
 """Conversions of different workspaces that one worker hosts at once."""
 MOST_SECONDS, MOST_CPU_SECONDS = 3600, 1800
-"""After this time a conversion is ended."""
+"""The time after which a conversion is ended."""
 MOST_UNPACKED_BYTES = BOUNDS.unpacked_bytes
 KIND = Kind(
     id="import",
@@ -31,7 +31,7 @@ KIND = Kind(
         max_attempts=3,
         first_pause=timedelta(seconds=30),
         longest_pause=timedelta(minutes=5),
-        # Of one turn of a host: its conversions have limits of their own.
+        # The limit is that of one turn of a host: its conversions have limits of their own.
         longest=timedelta(minutes=5),
         # A conversion may take minutes: other work always has a worker.
         at_once=fairness.MOST_OF_ONE,

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from advisor.costing import billing
 from advisor.importers.process.converted import Converted, ConvertedNode
 from webapp.analysis import chunk_rows
 from webapp.analysis import queue as analyses
@@ -24,7 +25,7 @@ def save(held: claims.Claim[Import], made: Converted) -> None:
     Raises:
         Problem: 429 beyond a quota.
     """
-    if not made.nodes:  # of a profile: its run is another's
+    if not made.nodes:  # a profile: its run is another's
         claims.finish(held, stage="", **_result(made))
         return
     run = held.row.artefact.run
@@ -51,6 +52,8 @@ def _result(made: Converted) -> dict[str, Any]:
 def _save_node(run: Run, made: ConvertedNode) -> None:
     declared = made.declaration
     node = registration.node(run, declared.attempt, declared.node.machine_id)
+    node.billing = billing.as_document(made.billing)
+    node.save(update_fields=["billing"])
     length_ms = (made.ended_at - made.started_at) // timedelta(milliseconds=1)
     Session.objects.update_or_create(
         id=made.session_id,
@@ -63,7 +66,7 @@ def _save_node(run: Run, made: ConvertedNode) -> None:
             "end_state": made.state,
         },
     )
-    # What an earlier version of an importer made of the same files.
+    # These rows are what an earlier version of an importer made of the same files.
     own = Chunk.objects.filter(node__attempt__run=run)
     earlier = own.filter(object_key__startswith=f"{made.prefix}/")
     earlier.exclude(object_key__in=[ref.key for ref in made.chunks]).update(

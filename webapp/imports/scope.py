@@ -12,11 +12,11 @@ from webapp.runs.models import Run
 
 
 def imports_of(run: Run) -> QuerySet[Import]:
-    """Of a run that a person may see, the oldest first."""
+    """Return the imports of a run that a person may see, the oldest first."""
     return Import.objects.filter(artefact__run=run).select_related("artefact").order_by("pk")
 
 
 def open_imports_of(workspace: Workspace) -> QuerySet[Import]:
-    """Return those that wait or run, without those of deleted runs."""
+    """Return the waiting and running imports, without those of deleted runs."""
     rows = KIND.rows_of(workspace).filter(conditions.is_open(), conditions.due_or_later())
     return rows.select_related("artefact__run__job")

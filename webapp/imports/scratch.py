@@ -18,7 +18,7 @@ from webapp.imports.models import Import
 
 
 def folder_of(row: Import) -> Path:
-    """The folder of this import, made if it is new."""
+    """Return the folder of this import, made if it is new."""
     folder = Path(settings.IMPORTS_DIR, str(row.pk))
     private_files.make_folder(folder.parent)
     private_files.make_folder(folder)

@@ -23,9 +23,9 @@ from webapp.imports.places import Places, places_now
 from webapp.runs.models import Artefact, Run
 
 SHOWN_OPERATIONS = 10
-"""Of each category."""
+"""The most operations shown of each category."""
 SHOWN_OPEN = 50
-"""Of a workspace's waiting and running imports."""
+"""The most waiting and running imports shown of a workspace."""
 _WAITING = (conditions.DUE, conditions.RETRY)
 
 
@@ -49,7 +49,7 @@ class ImportLine:
 
     @property
     def is_in_line(self) -> bool:
-        """Whether it begins as soon as it is its turn."""
+        """Return whether the import begins as soon as it is its turn."""
         return self.is_waiting and self.pause is None and self.row.due_at <= self.now
 
     @property
@@ -59,7 +59,7 @@ class ImportLine:
 
     @property
     def waiting_words(self) -> str:
-        """What it waits for, without a full stop; empty if it doesn't wait."""
+        """Return what the import waits for, without a full stop; empty if it doesn't wait."""
         if not self.is_waiting:
             return ""
         if self.pause is not None:
@@ -82,7 +82,7 @@ class ImportLine:
 
     @property
     def name(self) -> str:
-        """As the person has it."""
+        """Return the folder's name on the person's machine."""
         return str(self.row.artefact.name).removesuffix(NAME_SUFFIX)
 
     @property
@@ -99,7 +99,7 @@ class ImportLine:
 
     @property
     def records(self) -> dict[str, int]:
-        """Kind -> how many were imported."""
+        """Return how many records of each kind were imported."""
         return dict(self.row.result.get("records", {}))
 
     @property
@@ -120,7 +120,9 @@ class ImportLine:
 
     @property
     def operations(self) -> list[tuple[str, list[dict[str, Any]]]]:
-        """By category, those that took the most time; each with its share of the category."""
+        """Return, by category, the operations that took the most time; each with its share of the
+        category.
+        """
         by_category: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for each in self.row.result.get("operators", ()):
             by_category[each["category"]].append(each)
@@ -133,7 +135,9 @@ class ImportLine:
 
 
 def imports_of(run: Run, artefacts: Iterable[Artefact]) -> list[ImportLine]:
-    """Of uploads and of profiles, the oldest first. `artefacts`: of the run; most have neither."""
+    """Return the imports of uploads and of profiles, the oldest first. `artefacts` are the run's;
+    most runs have neither.
+    """
     if not any(artefact.kind in (WHOLE, PROFILE) for artefact in artefacts):
         return []
     return _lines(scope.imports_of(run), run.workspace)
@@ -162,7 +166,7 @@ def open_count(workspace: Workspace) -> int:
 
 def _lines(rows: QuerySet[Import], workspace: Workspace) -> list[ImportLine]:
     now = timezone.now()
-    # Without what only reports need.
+    # Columns that only reports need are left out.
     found = list(rows.annotate(work_state=conditions.state(now)).defer("operator_times"))
     if not any(row.work_state in _WAITING for row in found):
         return [ImportLine(row, row.work_state, now) for row in found]
@@ -184,12 +188,16 @@ def _with_shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def cost_us(row: dict[str, Any]) -> int:
-    """The time of its own, where that is known: operations of some traces nest."""
+    """Return the operation's own time if it is known, because operations of some traces nest, or
+    else the whole time.
+    """
     own_us = row.get("own_us")
     return int(row["total_us"] if own_us is None else own_us)
 
 
 def times_of(lines: Iterable[ImportLine]) -> dict[int, dict[str, Any] | None]:
-    """When the operators of these imports ran, by their keys: up to 1.2 MB each. See `Import`."""
+    """Return the times of these imports' operators, by the imports' keys: up to 1.2 MB each. See
+    `Import`.
+    """
     rows = Import.objects.filter(pk__in=[line.row.pk for line in lines])
     return dict(rows.values_list("pk", "operator_times"))

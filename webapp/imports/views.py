@@ -15,7 +15,7 @@ from webapp.imports.forms import SourceForm
 @owners_only
 @require_http_methods(["GET", "POST"])
 def sources(request: PersonRequest) -> HttpResponse:
-    """What may be read, a form that begins an import, and those that wait or run."""
+    """Shows what may be read, a form that begins an import, and the imports that wait or run."""
     form = SourceForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         said = form.cleaned_data

@@ -11,7 +11,8 @@ from webapp.imports import allowance
 from webapp.imports.models import Import
 
 LOOKED_AGAIN_AFTER = timedelta(hours=1)
-"""A part that arrives makes it due at once."""
+"""The time after which a waiting import is looked at again. A part that arrives makes it due at
+once."""
 LONGEST = timedelta(days=7)
 
 

@@ -31,7 +31,7 @@ from webapp.runs import models as rows
 from webapp.runs import registration
 
 MOST_LABELS = 500
-"""Of each kind on one run, however many declarations brought them."""
+"""The most labels of each kind on one run, however many declarations brought them."""
 
 
 def declaration(
@@ -105,7 +105,7 @@ def segment(workspace: Workspace, upload: Upload, token: Token | None = None) ->
 
 
 def carefully(workspace: Workspace, upload: Upload, token: Token | None) -> Accepted:
-    """One that has no short way. Raises as `segment`."""
+    """Store a segment that can't go the short way. Raises as `segment`."""
     return Accepted(careful.store(workspace, upload, token))
 
 
@@ -127,7 +127,7 @@ def segments(
                 outcomes[place] = carefully(workspace, upload, token)
             elif isinstance(one.part, beginning.First):
                 (row,) = complete([one])
-                outcomes[place] = finish(one, row)  # It makes the session of those that follow
+                outcomes[place] = finish(one, row)  # this makes the session of those that follow
             else:
                 begun[place] = one
         except Exception as error:
@@ -159,7 +159,7 @@ Row = appending.Appended | Exception
 
 
 def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | None:
-    """Count a segment that needn't go the careful way; None: it has to.
+    """Count a segment that needn't go the careful way; None if it has to.
 
     Raises:
         Problem: 400 if it is out of bounds; 404 if the run is another workspace's.
@@ -176,7 +176,9 @@ def begin(workspace: Workspace, upload: Upload, token: Token | None) -> Begun | 
 def _part(
     workspace: Workspace, upload: Upload, token: Token | None
 ) -> appending.Entry | beginning.First | None:
-    """None: the run is known, and the session isn't. Raises Problem 404."""
+    """Return what the short way of the segment writes, or None if it has none, because the run is
+    known and the session isn't. Raises Problem 404.
+    """
     began_at = known_sessions.began_at(workspace, upload.segment)
     if began_at is not None:
         return _entry(workspace, upload, began_at)
@@ -213,8 +215,9 @@ def _complete(begun: Sequence[Begun]) -> list[Row]:
 
 
 def finish(begun: Begun, row: Row) -> Accepted:
-    """The outcome of a segment by its row: without one, the careful way finds out why. Raises as
-    `segment`, or `row`."""
+    """Return the outcome of a segment by its row: without one, the careful way finds out why.
+    Raises as `segment`, or `row`.
+    """
     if is_finished(row):
         return Accepted(False, row.may_be_asked)
     begun.counted.take_back()
@@ -224,13 +227,14 @@ def finish(begun: Begun, row: Row) -> Accepted:
 
 
 def is_finished(row: Row) -> TypeGuard[appending.Appended]:
-    """Whether nothing is left to do for a segment."""
+    """Return whether nothing is left to do for a segment."""
     return isinstance(row, appending.Appended) and row.is_new
 
 
 def after_all(workspace: Workspace, upload: Upload, token: Token | None) -> Accepted:
-    """The careful way of a segment whose object was written, and no row. One that is refused leaves
-    no object. Raises as `segment`."""
+    """Store a segment whose object was written and whose row was not, the careful way. One that is
+    refused leaves no object. Raises as `segment`.
+    """
     try:
         return Accepted(careful.store(workspace, upload, token, is_written=True))
     except Problem:

@@ -31,7 +31,7 @@ from webapp.runs import progress
 from webapp.runs.models import Run, Segment
 
 MOST_TOGETHER = 100
-"""Rows of one transaction: others that write wait for it."""
+"""The most rows of one transaction; other writers wait for it."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Entry:
     duration_ms: int
     resolution_ms: int
     refused: str
-    """JSON."""
+    """The refused series as JSON."""
     received_at: datetime
     ends_at: datetime
-    """By the corrected clock of the machine."""
+    """The end of the segment by the machine's corrected clock."""
 
     @property
     def identity(self) -> tuple[UUID, int, str]:
@@ -90,9 +90,9 @@ RETURNING session_id, seq, sha256
 @dataclass(frozen=True)
 class Appended:
     is_new: bool
-    """False: no row was written."""
+    """False if no row was written."""
     may_be_asked: bool
-    """Directives of its attempt exist."""
+    """True if directives of the segment's attempt exist."""
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Together:
         self._waiting.extend(own)
         if own:
             with self._turn:
-                while own[-1].outcome is None:  # They are written in this order
+                while own[-1].outcome is None:  # the rows are written in this order
                     batch = self._waiting[:MOST_TOGETHER]
                     del self._waiting[: len(batch)]
                     _write_all(batch)
@@ -125,7 +125,7 @@ append = Together().append
 
 
 def _write_all(batch: list[_Waiting]) -> None:
-    """If they can't be written together, each is tried alone: none may fail the others."""
+    """Write the rows together or, if that fails, each alone, so that none fails the others."""
     try:
         answers = _write([each.entry for each in batch])
     except Exception as error:
@@ -145,7 +145,7 @@ def _write(entries: list[Entry]) -> list[Appended]:
         written = _insert(entries)
         news = []
         for entry in entries:
-            # Of two that are the same, one was written.
+            # If two are the same, one was written.
             news.append(entry.identity in written)
             written.discard(entry.identity)
         _follow([entry for entry, is_new in zip(entries, news, strict=True) if is_new])
@@ -154,7 +154,7 @@ def _write(entries: list[Entry]) -> list[Appended]:
 
 
 def _insert(entries: list[Entry]) -> set[tuple[UUID, int, str]]:
-    """Whose rows were written."""
+    """Insert the rows and return the keys of those that were written."""
     json_type = Segment._meta.get_field("refused").db_type(connection) or "text"
     statement = _INSERT.replace("JSON_TYPE", json_type)
     written = listed(_COLUMNS, map(_values, entries), statement, FIRST_PIECE)
@@ -162,7 +162,9 @@ def _insert(entries: list[Entry]) -> set[tuple[UUID, int, str]]:
 
 
 def _follow(new: Sequence[Entry]) -> None:
-    """What the careful way derives from a segment without facts about its session."""
+    """Update runs and sessions as the careful way does for a segment without facts about its
+    session.
+    """
     if not new:
         return
     reached = [

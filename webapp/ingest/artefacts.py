@@ -37,7 +37,7 @@ _NAME_CHARS = 200
 
 @dataclass(frozen=True)
 class Described:
-    """What the headers say of a file; `job` is for a run that doesn't exist yet."""
+    """The headers' description of a file; `job` is for a run that doesn't exist yet."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class Described:
 
 
 def described(request: HttpRequest) -> Described:
-    """Raises Problem 400 or 415, naming the header."""
+    """Read the headers. Raises Problem 400 or 415, naming the header."""
     if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         fix = "Send the file without Content-Encoding: the SHA-256 is that of the bytes sent."
         raise Problem(415, "Artefacts can't have a Content-Encoding.", "Content-Encoding", fix)
@@ -63,7 +63,7 @@ def described(request: HttpRequest) -> Described:
 
 @contextmanager
 def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
-    """The body as a file, which is never in memory as a whole.
+    """Yield the body as a file, which is never in memory as a whole.
 
     Raises:
         Problem: 400 if it isn't what `sha256` says or ends early; 411 or 413.
@@ -78,7 +78,7 @@ def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def streamed(request: HttpRequest) -> Iterator[tuple[BinaryIO, str]]:
-    """The body as a file, and its SHA-256. Raises Problem 400, 411 or 413."""
+    """Yield the body as a file, and its SHA-256. Raises Problem 400, 411 or 413."""
     check_length(request.headers, MOST_BYTES, "Send a smaller file.")
     digest = hashlib.sha256()
     with tempfile.TemporaryFile(dir=settings.SCRATCH_DIR) as file:
@@ -119,7 +119,7 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
 
 
 def _is_new_run(workspace: Workspace, run_id: UUID, said: Described) -> bool:
-    """Before anything is written. Raises Problem as `keep` does."""
+    """Return whether the run is new, before anything is written. Raises Problem as `keep` does."""
     is_new = careful.is_new_run(workspace, run_id)
     if not said.job and is_new:
         fix = "Send the name of its job."
@@ -140,7 +140,7 @@ def _pieces(request: HttpRequest) -> Iterator[bytes]:
 
 
 def _header(request: HttpRequest, field: str, most_chars: int) -> str:
-    """A text that is sent percent-encoded, since headers carry ASCII alone."""
+    """Return a header's text, which is sent percent-encoded because headers carry ASCII only."""
     text = unquote(request.headers.get(field, ""))
     if len(text) > most_chars or not text.isprintable():
         fix = f"Send at most {most_chars} printable characters, percent-encoded."

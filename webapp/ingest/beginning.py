@@ -24,15 +24,16 @@ from webapp.runs import models as rows
 from webapp.runs import progress, registration
 
 MOST_TOGETHER = 50
-"""Runs of one transaction: others that write wait for it."""
+"""The most runs of one transaction; other writers wait for it."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class First:
-    """The first segment of a run that nobody knows. Its object is written, and it holds no fact of
-    its session that is kept (`Upload.is_plain`)."""
+    """First segment of an unknown run. Its object is written, and it holds no fact of its session
+    that is kept (`Upload.is_plain`).
+    """
 
     workspace: Workspace
     upload: Upload
@@ -45,7 +46,7 @@ class First:
 
 @dataclass(frozen=True)
 class _Begun:
-    """What isn't saved yet."""
+    """Unsaved rows of a new run."""
 
     first: First
     run: rows.Run

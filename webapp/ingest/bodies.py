@@ -20,7 +20,7 @@ _UNNAMED = ("application/octet-stream", "")
 _KINDS = {"body": "unreadable-body", "version": "unsupported-version"}
 
 Headers = Mapping[str, str]
-"""Names in lower case, or in any."""
+"""Names are in lower case, or in any."""
 Decoded = TypeVar("Decoded")
 # Decoding is bound by the interpreter's lock anyway; one at a time, its memory is needed once.
 _one_at_a_time = threading.Lock()
@@ -28,7 +28,7 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(frozen=True)
 class Form:
-    """What the headers of a body may say; both may be left out."""
+    """Allowed headers of a body; both may be left out."""
 
     types: tuple[str, ...]
     type_fix: str
@@ -56,7 +56,7 @@ SEVERAL = Form(
 def decoded(
     decode: Callable[[bytes], Decoded], request: HttpRequest, form: Form = SINGLE
 ) -> Decoded:
-    """What an upload carries.
+    """Read and decode an upload.
 
     Raises:
         Problem: 400, 411, 413 or 415, naming the field or header.
@@ -66,7 +66,7 @@ def decoded(
 
 
 def check_headers(headers: Headers, form: Form = SINGLE) -> None:
-    """Before a byte of the body is read.
+    """Check the headers before any of the body is read.
 
     Raises:
         Problem: 400, 411, 413 or 415, naming the header.
@@ -76,7 +76,7 @@ def check_headers(headers: Headers, form: Form = SINGLE) -> None:
 
 
 def read(decode: Callable[[bytes], Decoded], body: bytes) -> Decoded:
-    """Raises Problem 400 or 413."""
+    """Decode a body. Raises Problem 400 or 413."""
     try:
         with _one_at_a_time:
             return decode(body)
@@ -85,7 +85,9 @@ def read(decode: Callable[[bytes], Decoded], body: bytes) -> Decoded:
 
 
 def _refused(error: WireError) -> Problem:
-    """A body that can't be read at all may have been changed on its way; its fields weren't."""
+    """Describe why a body was refused. If none of it can be read, it may have been changed on its
+    way; otherwise its fields are wrong.
+    """
     if isinstance(error, TooLargeError):
         return Problem(413, error.problem, error.field, error.fix)
     kind = _KINDS.get(error.field, "invalid-upload")
@@ -98,7 +100,9 @@ def cut_off() -> Problem:
 
 
 def check_length(headers: Headers, most_bytes: int, smaller: str) -> None:
-    """Before a byte of the body is read. Raises Problem 400, 411 or 413; `smaller` is its fix."""
+    """Check the length before any of the body is read. Raises Problem 400, 411 or 413; `smaller` is
+    its fix.
+    """
     length = headers.get("content-length") or ""
     if not length and headers.get("transfer-encoding"):
         detail, fix = (
@@ -124,7 +128,7 @@ def _check_form(headers: Headers, form: Form) -> None:
 
 
 def body_of(request: HttpRequest) -> bytes:
-    """Raises Problem 400."""
+    """Read the body. Raises Problem 400."""
     try:
         return request.body
     except UnreadablePostError:
@@ -132,7 +136,7 @@ def body_of(request: HttpRequest) -> bytes:
 
 
 def must_match(field: str, in_url: object, in_body: object) -> None:
-    """Raises Problem 400."""
+    """Compare a field with the URL. Raises Problem 400."""
     if in_url != in_body:
         detail = f"The body says {in_body}, the URL {in_url}."
         fix = "Send the same value in both."

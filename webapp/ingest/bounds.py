@@ -1,4 +1,5 @@
-"""What no honest agent sends: a session of many years, or more samples than any machine takes.
+"""Refuses segments that no honest agent sends: a session of many years, or more samples than any
+machine takes.
 
 Times within a session are counted by a clock that nobody sets, so a step of the wall clock can't
 bring a session here. A wrong wall clock moves a whole session; that is accepted. So is a segment
@@ -12,14 +13,14 @@ from trimtab.wire import Segment
 from webapp.http.problems import Problem
 
 MOST_SESSION_DAYS = 1_100
-"""Three years without a restart of the agent."""
+"""The longest session: three years without a restart of the agent."""
 MOST_SAMPLES_A_SECOND = 20_000
-"""4,000 series, the most of a segment, five times a second."""
+"""The highest rate: 4,000 series, the most of a segment, five times a second."""
 _DAY_MS = 86_400_000
 
 
 def check(segment: Segment) -> None:
-    """Raises Problem 400, naming the field and the fix."""
+    """Check a segment. Raises Problem 400, naming the field and the fix."""
     end_ms = segment.start_ms + segment.duration_ms
     if end_ms > MOST_SESSION_DAYS * _DAY_MS:
         detail = (

@@ -109,7 +109,7 @@ def _same(known: rows.Segment, upload: Upload) -> bool:
 
 
 def own_run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False) -> rows.Run:
-    """The run, locked; made if it is new, as `is_new_run` may have found.
+    """Return the run, locked; made if it is new, as `is_new_run` may have found.
 
     Raises:
         Problem: 404 if it is another workspace's.
@@ -121,7 +121,8 @@ def own_run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = Fa
 
 
 def is_new_run(workspace: Workspace, run_id: UUID) -> bool:
-    """Before anything is written: nothing may come to lie beside another workspace's.
+    """Return whether the run is new, before anything is written: an object must never be stored
+    under another workspace's run.
 
     Raises:
         Problem: 404 if the run is another workspace's.
@@ -143,7 +144,7 @@ def _foreign() -> Problem:
 
 
 def _session(run: rows.Run, upload: Upload) -> rows.Session:
-    """The session; a new one isn't saved."""
+    """Return the session; a new one isn't saved."""
     node = registration.node(run, upload.segment.attempt, upload.segment.machine_id)
     clock = upload.segment.clock
     session = rows.Session.objects.select_for_update().filter(pk=clock.session_id).first()
@@ -157,7 +158,9 @@ def _session(run: rows.Run, upload: Upload) -> rows.Session:
 
 
 def _add_row(session: rows.Session, upload: Upload) -> bool:
-    """True if the row is new. Two uploads at once: the unique constraint decides."""
+    """Write the segment's row; True if it is new. If two uploads arrive at once, the unique
+    constraint decides.
+    """
     _refuse_doubled(session, upload.segment)
     columns = upload.row
     row, made = rows.Segment.objects.get_or_create(
@@ -167,7 +170,8 @@ def _add_row(session: rows.Session, upload: Upload) -> bool:
 
 
 def _refuse_doubled(session: rows.Session, segment: Segment) -> None:
-    """An agent that got no answer for a segment may send it again in pieces.
+    """Refuse a segment if some of its time was already stored in another form. An agent that got no
+    answer for a segment may send it again in pieces.
 
     Raises:
         Problem: 409 if some of its time is here already, in a piece or, if it is one, in any.

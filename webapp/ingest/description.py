@@ -1,4 +1,4 @@
-"""What an upload is and how it is answered, for the API's own description."""
+"""Describes uploads and their answers in the API's own description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sessions exist, as far as this process knows, and when they began.
+"""Remembers which sessions exist, as far as this process knows, and when they began.
 
 Only a hint, so that an upload of a known session can take the short way: whether the session is
 still there, and whose it is, is asked of the rows with each upload.
@@ -19,11 +19,13 @@ from webapp.runs.models import Run, Session
 MOST_REMEMBERED = 50_000
 
 _began_at: dict[tuple[int, UUID], datetime] = {}
-"""By workspace and session, corrected."""
+"""The corrected start of each session, by workspace and session."""
 
 
 def began_at(workspace: Workspace, segment: Segment) -> datetime | None:
-    """The corrected begin of the segment's session; None if the workspace has no such session."""
+    """Return the corrected begin of the segment's session; None if the workspace has no such
+    session.
+    """
     own = workspace.pk, segment.clock.session_id
     known = _began_at.get(own)
     if known is None and (found := _found(workspace, segment)) is not None:
@@ -32,7 +34,7 @@ def began_at(workspace: Workspace, segment: Segment) -> datetime | None:
 
 
 def remember(workspace: Workspace, session: Session) -> datetime:
-    """The session exists. Returns when it began, corrected."""
+    """Remember that the session exists, and return its corrected start."""
     if len(_began_at) >= MOST_REMEMBERED:
         _began_at.clear()
     began: datetime = session.corrected_started_at

@@ -17,9 +17,9 @@ HEADER = "x-trimtab-answered"
 CHECK_SECONDS = 300.0
 """An agent keeps answered segments for 15 minutes, so each loss is found in time."""
 MORE_SECONDS = 30.0
-"""Until the next check if there was more to ask for."""
+"""The seconds until the next check if there was more to request."""
 MOST_ASKED = 5_000
-"""In one answer."""
+"""The most segments that are requested in one answer."""
 _MOST_NUMBERS = 20_000
 _MOST_REMEMBERED = 10_000
 _RANGES = re.compile(r"\d{1,10}(-\d{1,10})?(,\d{1,10}(-\d{1,10})?){0,99}", re.ASCII)
@@ -29,13 +29,13 @@ _check_at: dict[UUID, float] = {}
 
 
 def is_due(session_id: UUID, answered: str) -> bool:
-    """Whether the stored segments are listed for an upload, which takes a while."""
+    """Return whether it is time to list the stored segments for an upload, which takes a while."""
     now = time.monotonic()
     return bool(answered) and now >= _check_at.get(session_id, now)
 
 
 def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
-    """Session and number of each segment that the service answered and doesn't have.
+    """Return session and number of each segment that the service answered and doesn't have.
 
     Args:
         upload: the segment that was just stored; only its session is checked.
@@ -55,7 +55,7 @@ def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
 
 
 def _numbers(answered: str) -> set[int]:
-    """At most `_MOST_NUMBERS`, those of the first ranges."""
+    """Return the first `_MOST_NUMBERS` numbers of the ranges."""
     numbers: set[int] = set()
     for span in answered.split(","):
         first, _, last = span.partition("-")
@@ -65,7 +65,7 @@ def _numbers(answered: str) -> set[int]:
 
 
 def _stored(upload: Upload, lowest: int) -> set[int]:
-    """Segments with a row and, unless their samples were compacted, with an object."""
+    """Return the segments that have a row and, unless their samples were compacted, an object."""
     rows = Segment.objects.filter(session=upload.segment.clock.session_id, seq__gte=lowest)
     described = list(rows.values_list("seq", "object_key", "compacted_at"))
     folder = upload.object_key.rpartition("/")[0]

@@ -25,7 +25,8 @@ from webapp.ingest.routes import agents
 from webapp.ingest.upload import Upload
 
 MOST_DOCUMENT_BYTES = 128 * 1024
-"""Of a segment that is decoded with others. That of a node with 100 series is 15 kB."""
+"""The largest document of a segment that is decoded with others. For a node with 100 series it is
+15 kB."""
 _SMALL = replace(LIMITS, document_bytes=MOST_DOCUMENT_BYTES)
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _Result = TypeVar("_Result")
@@ -78,7 +79,7 @@ class SegmentRequests:
 
 
 def _begun(asked: Asked) -> _Begun | Answered:
-    """What goes the short way, or the answer. Raises Problem."""
+    """Return a segment that goes the short way, or the answer to another one. Raises Problem."""
     request = _request(asked)
     if request.is_checked:
         return _alone(request)
@@ -93,7 +94,7 @@ def _begun(asked: Asked) -> _Begun | Answered:
 
 
 def _request(asked: Asked) -> _Request:
-    """Raises Problem 401, 403, 411, 413, 415 or 429."""
+    """Check a request. Raises Problem 401, 403, 411, 413, 415 or 429."""
     token = agents.token_of(asked.address, asked.headers.get("authorization") or "")
     if token is None:
         raise no_token()
@@ -112,7 +113,7 @@ def _finished(request: _Request, begun: Begun, row: accept.Row) -> Answered:
 
 
 def _whole(request: _Request, is_written: bool = False) -> HttpResponse:
-    """Of one alone. Its object may have been written, and no row."""
+    """Answer one segment alone. Its object may have been written, and no row."""
     upload, token = request.uploaded(), request.token
     taking = accept.after_all if is_written else accept.segment
     return request.answered(upload, taking(token.workspace, upload, token))
@@ -123,7 +124,7 @@ def _alone(request: _Request, is_written: bool = False) -> Callable[[], HttpResp
 
 
 def _or_problem(work: Callable[[], _Result]) -> _Result | HttpResponse:
-    """What it returns; what it raises is an answer."""
+    """Return the result of `work`; an exception becomes an answer."""
     try:
         return work()
     except Exception as error:

@@ -34,7 +34,7 @@ def uploaded(
     body: bytes,
     limits: Limits = LIMITS,
 ) -> Upload:
-    """What was sent to a segment's address. Raises Problem 400 or 413."""
+    """Return the segment that was sent to an address. Raises Problem 400 or 413."""
     segment = read(partial(segment_bodies.decoded, limits=limits), body)
     must_match("seq", seq, segment.seq)
     check(segment, run_id, session_id)
@@ -42,21 +42,24 @@ def uploaded(
 
 
 def check(segment: Segment, run_id: UUID, session_id: UUID) -> None:
-    """Raises Problem 400 if it is of another run or session, or nothing of it would be kept."""
+    """Check a segment. Raises Problem 400 if it is of another run or session, or nothing of it
+    would be kept.
+    """
     must_match("run_id", run_id, segment.run_id)
     must_match("session_id", session_id, segment.clock.session_id)
     _must_hold_something(segment)
 
 
 def sent_at_ns(headers: Headers) -> int | None:
-    """By the agent's clock; None: it doesn't say."""
+    """Return when the segment was sent by the agent's clock, or None if the agent doesn't say."""
     text = headers.get("x-trimtab-sent-at") or ""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
 def answered(upload: Upload, accepted: Accepted, token: Token, headers: Headers) -> HttpResponse:
-    """Of one segment. Not through the schema, which `tests/service/test_openapi.py` holds it to:
-    nearly all requests come here."""
+    """Answer one segment. The schema isn't used, because nearly all requests come here;
+    `tests/service/test_openapi.py` compares the answer with it.
+    """
     segment = upload.segment
     uploaders.remember(token, segment.run_id)
     asked = delivery.pending(segment.clock.session_id) if accepted.may_be_asked else []
@@ -65,7 +68,7 @@ def answered(upload: Upload, accepted: Accepted, token: Token, headers: Headers)
 
 
 def answer(**more: Any) -> dict[str, Any]:
-    """To any upload."""
+    """Return the fields of an answer to any upload, with `more` over the defaults."""
     return {
         "server_time_ns": time.time_ns(),
         "retry_after": None,
@@ -118,7 +121,7 @@ class Batch:
 
     @property
     def answers(self) -> list[dict[str, Any]]:
-        """One for each body, in their order."""
+        """Return one answer for each body, in their order."""
         return [self._answer(place) for place in range(len(self._bodies))]
 
     def _accepted(self) -> Iterator[tuple[int, Accepted]]:
@@ -137,7 +140,7 @@ class Batch:
 
 
 def problem(error: Exception) -> Problem:
-    """What a segment that can't be stored is answered."""
+    """Return the problem to answer for a segment that can't be stored."""
     if isinstance(error, Problem):
         return error
     if passing := trouble.problem(error):
@@ -147,7 +150,7 @@ def problem(error: Exception) -> Problem:
 
 
 def _must_hold_something(segment: Segment) -> None:
-    """One bad part costs only itself; of a segment that has no other nothing would be kept."""
+    """Refuse a segment of which nothing would be kept. One bad part costs only itself."""
     kept = [*segment.steps, *segment.step_summaries, *segment.events]
     kept += [block for block in segment.blocks if block.columns]
     if segment.refused and not kept:

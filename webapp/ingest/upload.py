@@ -14,7 +14,7 @@ from webapp.directives import delivery
 from webapp.quotas import admission
 from webapp.runs import progress
 
-# Below this, the difference between the clocks is the time an upload takes.
+# A smaller difference between the clocks is the time that an upload takes.
 SKEW_NOISE_SECONDS = 5
 _TELLING = progress.TELLING | {delivery.EVENT}
 
@@ -39,7 +39,7 @@ class Upload:
 
     @property
     def is_plain(self) -> bool:
-        """It is a whole segment without facts that are kept with its session."""
+        """True if this is a whole segment without facts that are kept with its session."""
         kinds = {event.kind for event in self.segment.events}
         return self.segment.seq < FIRST_PIECE and kinds.isdisjoint(_TELLING)
 
@@ -51,7 +51,7 @@ class Upload:
 
     @property
     def clock_offset_ms(self) -> int:
-        """What to add to the machine's clock; whole seconds, 0 within the noise.
+        """The correction to add to the machine's clock: whole seconds, 0 within the noise.
 
         Known from the time at which the agent says that it sent. Nothing arrives before it was
         measured, so a clock that is ahead of ours is detected even without that time.
@@ -63,7 +63,7 @@ class Upload:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Of the segment's row, as all ways have them."""
+        """Return the columns that every way of writing the segment's row sets."""
         segment = self.segment
         return {
             "object_key": self.object_key,
@@ -77,12 +77,12 @@ class Upload:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Of the segment, but for its session."""
+        """Return the columns of the segment's row, except for its session."""
         refused = [[each.name, each.reason] for each in self.segment.refused]
         return {"seq": self.segment.seq, "refused": refused, **self.columns}
 
     def taken(self, is_new_run: bool) -> admission.Upload:
-        """What it takes of the quotas."""
+        """Return what the segment takes of the quotas."""
         segment, size_bytes = self.segment, len(self.body)
         series = tuple(name for block in segment.blocks for name in block.columns)
         return admission.Upload(

@@ -1,4 +1,6 @@
-"""Which tokens uploaded to which runs: what a token with only the scope `ingest` may read."""
+"""Records which tokens uploaded to which runs: a token with only the scope `ingest` may read
+those.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,13 @@ from webapp.runs.models import Run
 KNOWN_SECONDS = 600
 MOST_KNOWN = 10_000
 _known: dict[tuple[int, UUID], float] = {}
-"""What this process wrote lately, so that an upload needs no look-up."""
+"""The pairs that this process wrote recently, so that an upload needs no look-up."""
 
 
 def remember(token: Token, run_id: UUID) -> None:
-    """The token may read the run. Call with the rows of an upload or after it; each further upload
-    repeats it."""
+    """Let the token read the run. Call with the rows of an upload or after it; each further upload
+    repeats it.
+    """
     now = time.monotonic()
     if now - _known.get((token.pk, run_id), -KNOWN_SECONDS) < KNOWN_SECONDS:
         return
@@ -28,7 +31,9 @@ def remember(token: Token, run_id: UUID) -> None:
 
 
 def remember_all(pairs: Sequence[tuple[Token, UUID]]) -> None:
-    """`remember` for runs that this process doesn't know, in one statement."""
+    """Let tokens read runs that this process doesn't know, in one statement: `remember` for
+    many.
+    """
     through, now = Run.uploaders.through, time.monotonic()
     made = [through(run_id=run_id, token_id=token.pk) for token, run_id in pairs]
     through.objects.bulk_create(made, ignore_conflicts=True)

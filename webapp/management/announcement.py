@@ -1,4 +1,4 @@
-"""What a service that is ready says: its address, and the two ways in."""
+"""The message of a service that is ready: its address, and the two ways in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MACHINE = (
 
 
 def announce(descriptor: int) -> None:
-    """For the supervisor, which prints it once all processes are ready."""
+    """Write the message for the supervisor, which prints it once all processes are ready."""
     with os.fdopen(descriptor, "w", encoding="utf-8") as listener:
         listener.write(_announcement(settings.BASE_URL))
 
@@ -35,7 +35,7 @@ def _announcement(url: str) -> str:
 
 
 def welcome(url: str) -> str:
-    """A link for a person, and a command for a training run."""
+    """Return a link for a person, and a command for a training run."""
     workspace = first_workspace()
     return "\n".join(
         [
@@ -54,7 +54,7 @@ def agent_command(url: str, token: str) -> str:
 
 
 def agent_token(workspace: Workspace) -> str:
-    """The token of agents on this machine: kept beside the data, created again once it is
+    """Return the token of agents on this machine: kept beside the data, created again once it is
     revoked.
     """
     path = Path(settings.DATA_DIR) / "agent-token"

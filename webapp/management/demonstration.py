@@ -20,10 +20,12 @@ from webapp.analysis.models import Analysis, Judgement
 from webapp.runs.models import Run
 
 JOB = "digits"
-EPOCHS = 270
+EPOCHS = 60
+"""The number of epochs, which is enough for a finding: the slow pipeline's take about half a
+minute."""
 PIPELINES = ("slow", "fast")
 RULE = "input_bound"
-# What the runs are priced as, whatever this machine is.
+# The machine as which the runs are priced, whatever this machine is.
 DECLARED = {
     "--provider": "aws",
     "--service": "ec2",
@@ -32,11 +34,11 @@ DECLARED = {
 }
 ANALYSIS_SECONDS = 120
 Progress = Callable[[float], None]
-"""Called with the share that is done, 0 to 1."""
+"""A function that is called with the share that is done, 0 to 1."""
 
 
 class DemonstrationError(Exception):
-    """What is missing of what the demo promises."""
+    """Raised when something is missing that the demo promises."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,10 @@ def measure(url: str, token: str, pipeline: str, progress: Progress) -> Run:
 
 
 def _environment(url: str, token: str) -> dict[str, str]:
-    """Ours without what a surrounding launcher or agent has set; the spool beside the data."""
+    """Return our environment without what a surrounding launcher or agent has set.
+
+    The spool is beside the data.
+    """
     foreign = ("TRIMTAB_", "SLURM_", "TORCHELASTIC_", "TRAINING_JOB_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     state = str(settings.DATA_DIR / "agent")
@@ -88,7 +93,7 @@ def _command(pipeline: str, result: Path) -> list[str]:
 
 
 def _followed(process: subprocess.Popen[str], progress: Progress) -> str:
-    """All that it printed; its epochs move the progress."""
+    """Return all that the process printed; its epochs move the progress."""
     output = []
     for line in process.stdout or ():
         output.append(line)
@@ -99,7 +104,9 @@ def _followed(process: subprocess.Popen[str], progress: Progress) -> str:
 
 
 def wait_for_analysis(run: Run, progress: Progress) -> Run:
-    """The run once its final analysis is saved. Raises DemonstrationError after two minutes."""
+    """Return the run once its final analysis is saved. Raises DemonstrationError after two
+    minutes.
+    """
     started = time.monotonic()
     while (passed := time.monotonic() - started) < ANALYSIS_SECONDS:
         analysis = Analysis.objects.filter(run=run, is_final=True).first()
@@ -114,7 +121,9 @@ def wait_for_analysis(run: Run, progress: Progress) -> Run:
 
 
 def outcome(runs: list[Run]) -> Outcome:
-    """The runs with what was concluded from them. Raises DemonstrationError naming what lacks."""
+    """Return the runs with what was concluded from them. Raises DemonstrationError naming what
+    lacks.
+    """
     # The second run follows the first one's advice, which it claims and may prove.
     states = (Recommendation.ACTIVE, *Recommendation.FOLLOWED)
     given = Recommendation.objects.filter(job=runs[0].job, state__in=states)

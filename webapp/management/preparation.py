@@ -23,7 +23,7 @@ STATIC_MARK = ".made-from"
 
 
 def prepare() -> None:
-    """Raises what `migrate` and `collectstatic` raise."""
+    """Bring rows and static files up to date. Raises what `migrate` and `collectstatic` raise."""
     if not rows_are_current():
         prepare_rows()
     if not static_files_are_current():
@@ -34,7 +34,8 @@ def prepare() -> None:
 
 
 def rows_are_current() -> bool:
-    """Whether this database has been brought up to date by this code, and is still what it was.
+    """Return whether this database has been brought up to date by this code, and is still what it
+    was.
 
     The mark is a row of the database, so another one, or one that was put back, has its own.
     """
@@ -60,7 +61,9 @@ def prepare_rows() -> None:
 
 
 def _rows_mark() -> str:
-    """Of the code that makes rows, and of the migrations that this database says it has."""
+    """Return the mark of the code that makes rows, and of the migrations that this database says it
+    has.
+    """
     digest = hashlib.sha256()
     for path in _migrations():
         digest.update(path.read_bytes())
@@ -82,7 +85,7 @@ def _migrations() -> Iterator[Path]:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Without what Python compiles beside them."""
+    """Return the files, without what Python compiles beside them."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return (path for path in found if path.suffix != ".pyc")
 
@@ -91,12 +94,14 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def static_files_are_current() -> bool:
-    """Whether they were made from the files that are here now, and are still whole."""
+    """Return whether the static files were made from the files that are here now, and are still
+    whole.
+    """
     return _mark() == [_static_mark(), _made_mark()]
 
 
 def prepare_static_files() -> None:
-    """Make them. Those of an earlier version stay, for pages that are open."""
+    """Make the static files. Those of an earlier version stay, for pages that are open."""
     django.setup()
     if _mark()[1:] != [_made_mark()]:
         # A power loss keeps names without content, and what has a name isn't made again.
@@ -115,7 +120,7 @@ def _mark() -> list[str]:
 
 
 def _mark_file() -> Path:
-    """Among them, so that it goes when they go."""
+    """Return the file of the mark. It is among the static files, so that it goes when they go."""
     return Path(settings.STATIC_ROOT) / STATIC_MARK
 
 

@@ -26,7 +26,7 @@ Progress = Callable[[float], None]
 
 
 class SampleDataError(Exception):
-    """Why the workspace isn't complete."""
+    """Raised when the workspace isn't complete; the message says why."""
 
 
 def load(url: str, progress: Progress) -> None:
@@ -43,7 +43,7 @@ def load(url: str, progress: Progress) -> None:
 
 
 def wait_for_analyses(progress: Progress) -> None:
-    """Until every run's last analysis is saved."""
+    """Wait until every run's last analysis is saved."""
     analyses = Analysis.objects.filter(run__workspace=sample_workspace())
     due = analyses.filter(Q(done__lt=F("wanted")) | Q(is_final=False), given_up_at=None)
     total, until = analyses.count(), time.monotonic() + ANALYSES_SECONDS
@@ -55,7 +55,7 @@ def wait_for_analyses(progress: Progress) -> None:
 
 
 def set_budget() -> None:
-    """A team's budget for the month, a tenth above what it has spent: it won't last."""
+    """Set a team's budget for the month, a tenth above what it has spent: it won't last."""
     workspace = sample_workspace()
     month = timezone.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     own = Run.objects.filter(workspace=workspace, tags__team=TEAM, started_at__gte=month)
@@ -89,7 +89,7 @@ def _interrupt() -> None:
 
 @contextmanager
 def _token(workspace: Workspace) -> Iterator[str]:
-    """May upload, for a day at most."""
+    """Yield a token that may upload, for a day at most."""
     until = timezone.now() + timedelta(days=1)
     row, plain = Token.make(workspace, "Simulated runs", [Token.INGEST], expires_at=until)
     try:

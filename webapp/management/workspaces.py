@@ -1,4 +1,4 @@
-"""Which workspace a command's argument means."""
+"""Finds the workspace that a command's argument names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.quotas import overrides
 
 
 def one_called(reference: str) -> Workspace:
-    """By its name or id. Raises CommandError."""
+    """Return the workspace of this name or id. Raises CommandError."""
     found = overrides.workspaces_called(reference)
     if not found:
         raise CommandError(f"There is no workspace {reference!r}.")

@@ -18,7 +18,9 @@ _UNSAID = re.compile(r"[^\w\- ]")
 
 
 def _code(renderer: object, tokens: Sequence[Token], at: int, *_: object) -> str:
-    """What is wider than the page scrolls by itself, also by keyboard."""
+    """Return the code. Lines that are wider than the page scroll by themselves, also by
+    keyboard.
+    """
     return f'<pre tabindex="0"><code>{escape(tokens[at].content)}</code></pre>\n'
 
 
@@ -35,7 +37,7 @@ for _kind in ("table_open", "table_close"):
     _MARKDOWN.add_render_rule(_kind, _table)
 
 Address = Callable[[str], str | None]
-"""The name of a page, such as `decisions/0005-money`, -> its URL; None: there is no such page."""
+"""The name of a page, such as `decisions/0005-money`, -> its URL; None if there is no such page."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Section:
     """A heading and the text up to the next one."""
 
     anchor: str
-    """Empty: before the first heading."""
+    """The anchor; empty before the first heading."""
     title: str
     level: int
     text: str
@@ -53,12 +55,12 @@ class Section:
 class Document:
     title: str
     html: SafeString
-    """Without the title."""
+    """The content without the title."""
     sections: tuple[Section, ...]
 
 
 def rendered(source: str, name: str, address: Address) -> Document:
-    """`name`: of the page, from which its relative links lead."""
+    """Return the file as HTML. `name` is the page's, from which its relative links lead."""
     tokens = _MARKDOWN.parse(source)
     title = ""
     if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
@@ -67,12 +69,12 @@ def rendered(source: str, name: str, address: Address) -> Document:
     _set_links(tokens, name, address)
     _set_classes(tokens)
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
-    # Escaped by the renderer, and read from our own files.
+    # The text is escaped by the renderer, and read from our own files.
     return Document(title or name, mark_safe(html), tuple(_sections(tokens, title)))  # noqa: S308
 
 
 def _set_anchors(tokens: Sequence[Token]) -> None:
-    """As GitHub makes them, so that links hold there and here."""
+    """Set anchors as GitHub makes them, so that links work there and here."""
     seen: Counter[str] = Counter()
     for token, inline in pairwise(tokens):
         if token.type == "heading_open":
@@ -91,7 +93,7 @@ def _set_links(tokens: Sequence[Token], name: str, address: Address) -> None:
 
 
 def _set_classes(tokens: Sequence[Token]) -> None:
-    """Our content security policy allows no styles of elements."""
+    """Replace styles of elements by classes: our content security policy allows no styles."""
     for token in tokens:
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
             del token.attrs["style"]
@@ -113,7 +115,7 @@ def _sections(tokens: Sequence[Token], title: str) -> list[Section]:
 
 
 def _plain(token: Token) -> str:
-    """Its text without marks."""
+    """Return the token's text without marks."""
     if not token.children:
         return token.content
     return "".join(

@@ -27,7 +27,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 DECISIONS = "decisions"
 MOST_FOUND = 30
 _AROUND = 80
-"""Characters of an excerpt on each side of what was found."""
+"""The characters of an excerpt on each side of what was found."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,14 @@ class Found:
 
 
 def page(name: str) -> Page | None:
-    """None: there is none. Only names of files that are there are looked up."""
+    """Return the page, or None if there is none. Only names of files that are there are looked
+    up.
+    """
     return next(_pages([name], _paths()), None)
 
 
 def groups() -> dict[str, list[Page]]:
-    """By the titles in `GROUPS`. What no group names is with the decisions."""
+    """Return the pages by the titles in `GROUPS`. What no group names is with the decisions."""
     paths = _paths()
     named = {name for names in GROUPS.values() for name in names}
     listed = {title: list(_pages(names, paths)) for title, names in GROUPS.items()}
@@ -70,7 +72,7 @@ def groups() -> dict[str, list[Page]]:
 
 
 def search(text: str) -> list[Found]:
-    """Sections that have every word; those that have one in their titles first."""
+    """Return the sections that have every word; those that have one in their titles first."""
     words = text.lower().split()
     paths = _paths() if words else {}
     found = []
@@ -97,7 +99,7 @@ def _excerpt(of: Page, section: Section, words: list[str]) -> Found:
 
 
 def _pages(names: Iterable[str], paths: Mapping[str, Path]) -> Iterator[Page]:
-    """Of the names that are among the files."""
+    """Yield the pages of the names that are among the files."""
     for name in names:
         if path := paths.get(name):
             document = _document(path, name, path.stat().st_mtime_ns, frozenset(paths))
@@ -105,14 +107,14 @@ def _pages(names: Iterable[str], paths: Mapping[str, Path]) -> Iterator[Page]:
 
 
 def _paths() -> dict[str, Path]:
-    """Name -> file, sorted."""
+    """Return the files by their names, sorted."""
     files = sorted([*FOLDER.glob("*.md"), *FOLDER.glob(f"{DECISIONS}/*.md")])
     return {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in files}
 
 
 @lru_cache(maxsize=200)
 def _document(path: Path, name: str, changed_ns: int, known: frozenset[str]) -> Document:
-    """Rendered once, as long as the file stays as it is.
+    """Return the page, rendered once, as long as the file stays as it is.
 
     Args:
         known: the names of all pages, to which links lead.

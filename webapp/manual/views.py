@@ -13,7 +13,7 @@ _MOST_CHARACTERS = 200
 
 @require_safe
 def contents(request: HttpRequest) -> HttpResponse:
-    """All pages; with `?q=` the sections that have its words."""
+    """Shows all pages; with `?q=` the sections that have its words."""
     asked = request.GET.get("q", "").strip()[:_MOST_CHARACTERS]
     context = {"groups": pages.groups(), "asked": asked, "found": pages.search(asked)}
     return render(request, "manual/contents.html", context)

@@ -11,7 +11,9 @@ from webapp.runs.models import Run
 
 
 def prepare(outcome: Outcome) -> FollowUp:
-    """Of a probe also what was predicted before it was measured."""
+    """Return the follow-up that saves the measurement, of a probe also what was predicted before it
+    was measured.
+    """
     row = measured(outcome)
     if row is None:
         return _drop if outcome.is_final else lambda run: None
@@ -21,8 +23,9 @@ def prepare(outcome: Outcome) -> FollowUp:
 
 
 def measured(outcome: Outcome) -> Measurement | None:
-    """The measurement that an outcome gives, not saved. None: too little of the run, or of its
-    loop, is known."""
+    """Return the measurement that an outcome gives, not saved. None if too little of the run, or of
+    its loop, is known.
+    """
     speed = outcome.measured.speed if outcome.measured and outcome.is_final else None
     if speed is None or not _counts(outcome.run):
         return None
@@ -30,13 +33,16 @@ def measured(outcome: Outcome) -> Measurement | None:
 
 
 def _counts(run: Run) -> bool:
-    """A probe that was stopped after its steps measured them. So did a run that was stopped, but
-    where and why it was stopped isn't known."""
+    """Return whether the run counts. A probe that was stopped after its steps measured them. So did
+    a run that was stopped, but where and why it was stopped isn't known.
+    """
     return run.state == Run.FINISHED or (run.is_probe and run.state == Run.STOPPED)
 
 
 def _save(run: Run, row: Measurement) -> None:
-    """What was predicted first stays: later predictions know the measurement."""
+    """Save the measurement. What was predicted first stays: later predictions know the
+    measurement.
+    """
     columns = model_to_dict(row, exclude=("id", "run"))
     known = Measurement.objects.filter(run=run).first()
     if known is not None and known.predicted_low is not None:

@@ -24,22 +24,22 @@ class Measurement(models.Model):
     steps = models.PositiveIntegerField()
     warmup_steps = models.PositiveIntegerField()
     batch = models.FloatField(null=True)
-    """Samples a step of all processes together; null: not counted."""
+    """Samples a step of all processes together; null if not counted."""
     precision = models.CharField(max_length=16, blank=True)
     gpu = models.CharField(max_length=64, blank=True)
-    """Its key in the GPU table; empty: no GPU was seen, or not one model alone."""
+    """The GPU's key in the GPU table; empty if no GPU was seen, or not one model alone."""
     gpus = models.PositiveIntegerField()
     util_pct = models.FloatField(null=True)
     gpu_memory_bytes = models.BigIntegerField(null=True)
     host_memory_bytes = models.BigIntegerField(null=True)
     data_wait_share = models.FloatField(null=True)
     pace = models.CharField(max_length=16)
-    """What set the pace: `loader`, `gpu`, `cpu` or `unknown`."""
+    """The part that set the pace: `loader`, `gpu`, `cpu` or `unknown`."""
     machine = models.CharField(max_length=64, blank=True)
-    """The machine behind the instance type of all nodes; empty: not known, or unequal nodes."""
+    """The machine behind the instance type of all nodes; empty if unknown, or for unequal nodes."""
     node_count = models.PositiveIntegerField(default=1)
     predicted_low = models.FloatField(null=True)
-    """Of a probe: the speed that was predicted before, as a ratio to the job's own run."""
+    """The speed that was predicted before a probe, as a ratio to the job's own run."""
     predicted_high = models.FloatField(null=True)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Measurement(models.Model):
 
     @classmethod
     def of(cls, run: Run, nodes: Sequence[Node], speed: LoopSpeed) -> Measurement:
-        """Not saved."""
+        """Return an unsaved measurement."""
         machines = {machine_name(node.instance_type) for node in nodes}
         return cls(
             run=run,

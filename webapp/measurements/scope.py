@@ -13,7 +13,7 @@ from webapp.runs.models import Job, Run, RunQuerySet
 
 
 def measurements_of_job(job: Job) -> QuerySet[Measurement]:
-    """Of runs and probes that aren't deleted, the newest first."""
+    """Return the measurements of runs and probes that aren't deleted, the newest first."""
     return _present().filter(run__job=job).order_by("-run__started_at", "-run__number")
 
 
@@ -21,7 +21,8 @@ def measurements_of_workspace(workspace: Workspace) -> QuerySet[Measurement]:
     present = _present().filter(run__workspace=workspace, run__job__deleted_at=None)
     # Before the first measurement, no run needs to be looked at.
     present = present.filter(Exists(Measurement.objects.all()))
-    # As the index of a workspace's runs is, so that the database can stop at the limit.
+    # The order is that of the index of a workspace's runs, so that the database can stop at the
+    # limit.
     began = Coalesce("run__started_at", "run__created_at")
     return present.order_by(began.desc(), "-run__number")
 
@@ -30,12 +31,8 @@ def measurements_of_runs(runs: Collection[Run]) -> QuerySet[Measurement]:
     return _present().filter(run__in=runs)
 
 
-def measurement_of(run: Run) -> Measurement | None:
-    return _present().filter(run=run).first()
-
-
 def probes_of(job: Job) -> RunQuerySet:
-    """The newest first."""
+    """Return the job's probes, the newest first."""
     return job.present_runs.filter(probe__isnull=False).newest_first()
 
 

@@ -20,7 +20,9 @@ _WHOLE = {"attempt": 1_000_000, "started_at_ns": 2**62, "started_mono_ns": 2**62
 
 
 def session_of(tags: Mapping[str, str]) -> dict[str, Any]:
-    """The agent's session; empty: none, or not said in a form that is known."""
+    """Return the agent's session; empty if there is none, or it isn't said in a form that is
+    known.
+    """
     try:
         said = json.loads(tags.get(TAG, ""))
         run, session = str(UUID(said["run"])), str(UUID(said["session"]))

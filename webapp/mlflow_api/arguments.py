@@ -1,4 +1,4 @@
-"""What a request says, checked: the query of a GET, else a JSON object."""
+"""Checks the arguments of a request: the query of a GET, or else a JSON object."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Arguments:
         return cls(document)
 
     def naming(self, row_id: str) -> Arguments:
-        """With the id that is in the URL."""
+        """Return the arguments with the id that is in the URL."""
         return Arguments({**self._fields, "id": row_id})
 
     def __contains__(self, name: str) -> bool:
@@ -65,7 +65,7 @@ class Arguments:
         return value
 
     def key(self, name: str = "key") -> str:
-        """The name of a metric, parameter or tag."""
+        """Return the name of a metric, parameter or tag."""
         value = self.text(name, MOST_KEY_CHARS)
         if not _KEY.match(value) or value.startswith("/") or ".." in value.split("/"):
             raise invalid(
@@ -88,14 +88,14 @@ class Arguments:
         return value
 
     def moment_ms(self, name: str, default: int | None = None) -> int:
-        """Unix milliseconds."""
+        """Return a moment in Unix milliseconds."""
         value = self.whole(name, default, MOST_TIME_MS)
         if value < 0:
             raise invalid(f"Negative: '{name}'.")
         return value
 
     def number(self, name: str) -> float:
-        """A number, or one of the texts for numbers that JSON lacks."""
+        """Return a number, which may be one of the texts for numbers that JSON lacks."""
         value = self._fields.get(name)
         if isinstance(value, str) and value.lower() in _TEXT_NUMBERS:
             return _TEXT_NUMBERS[value.lower()]
@@ -107,7 +107,7 @@ class Arguments:
             return math.copysign(math.inf, value)
 
     def parts(self, name: str, most: int) -> Iterator[Arguments]:
-        """The objects of a list."""
+        """Yield the objects of a list."""
         for part in self.list(name, most):
             if not isinstance(part, dict):
                 raise invalid(f"Not a list of objects: '{name}'.")
@@ -136,7 +136,7 @@ class Arguments:
         return value
 
     def run_id(self) -> UUID:
-        """Clients send it under one name or the other, or both."""
+        """Return the run's id, which clients send under one name or the other, or both."""
         return self.run_id_of("run_id" if self._fields.get("run_id") else "run_uuid")
 
     def run_id_of(self, name: str) -> UUID:

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 def answer(
     request: HttpRequest, method: Callable[[Token], HttpResponseBase], scopes: tuple[str, ...]
 ) -> HttpResponseBase:
-    """What the method answers to a token with one of these scopes, else an error."""
+    """Return the method's answer to a token with one of these scopes, or an error."""
     try:
         return method(_token(request, scopes))
     except MlflowError as error:
@@ -44,7 +44,7 @@ def answer(
 
 
 def _token(request: HttpRequest, scopes: tuple[str, ...]) -> Token:
-    """Raises MlflowError 401, or Problem 403 or 429."""
+    """Return the request's token. Raises MlflowError 401, or Problem 403 or 429."""
     address = client_address(request)
     rate_limits.address_asks(address)
     plain = _plain(request.headers.get("Authorization", ""))
@@ -63,7 +63,7 @@ def _bearer(scopes: tuple[str, ...]) -> Bearer:
 
 
 def _plain(header: str) -> str:
-    """The token of a header: as bearer, or as password or user name."""
+    """Return the token of a header: as bearer, or as password or user name."""
     kind, _, said = header.partition(" ")
     if kind.lower() == "bearer":
         return said.strip()

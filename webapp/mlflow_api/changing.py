@@ -22,7 +22,7 @@ from webapp.runs import locks
 from webapp.runs.editing import runs
 
 _ENTRY_BYTES = 1_000
-"""About what an entry of the history takes."""
+"""The approximate size of an entry of the history."""
 
 
 def mark(token: Token, tracked: TrackedRun, is_deleted: bool) -> None:

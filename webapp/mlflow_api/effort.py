@@ -1,4 +1,5 @@
-"""How much CPU time searches may take: one, several at once, and those of a workspace in a minute.
+"""Limits the CPU time of searches: of one, of several at once, and of those of a workspace in a
+minute.
 
 A filter is applied to each run, and what a run holds is up to the client: neither the rows nor the
 length of the filter say what a search costs.
@@ -27,7 +28,7 @@ long_ones: set[int] = set()
 
 
 def bounded(workspace_id: int, rows: Iterable[Row]) -> Iterator[Row]:
-    """The rows, until reading them and what is done with them takes too long.
+    """Yield the rows, until reading them and what is done with them takes too long.
 
     Raises:
         MlflowError: 413 if this search does.

@@ -51,7 +51,7 @@ def missing(message: str) -> MlflowError:
 
 
 def of_problem(problem: Problem) -> JsonResponse:
-    """The same reason, fix and status."""
+    """Return the problem's reason, fix and status in MLflow's form."""
     code = _CODES.get(problem.status, "BAD_REQUEST" if problem.status < 500 else "INTERNAL_ERROR")
     message = " ".join(part for part in (problem.detail, problem.fix) if part)
     return _response(problem.status, code, message, problem.headers)

@@ -28,13 +28,14 @@ from webapp.mlflow_api.models import Feed, Logged, TrackedRun
 from webapp.mlflow_api.system_metrics import Sample
 
 STRETCH_MS = 12 * 3_600_000
-"""A segment is of at most these."""
+"""The longest time of a segment."""
 MOST_STRETCHES, MOST_FEEDS = 100, 256
-"""Of one request, and of a run."""
+"""The most segments of one request, and the most feeds of a run."""
 OLDEST_MS = 1_000 * 86_400_000
-"""Before now. A session that began earlier would be refused, so it begins now."""
+"""The longest time before now. A session that began earlier would be refused, so it begins now."""
 LATEST_MS = 3_600_000
-"""Ahead of our clock. What is later has no time that means anything, so it counts as now."""
+"""The longest time ahead of our clock. What is later has no time that means anything, so it counts
+as now."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,12 @@ class Draft:
     logged: Logged
     metrics: tuple[Metric, ...]
     ending: str = ""
-    """How the session ends; empty: it continues."""
+    """The end state of the session; empty if it continues."""
     ended_ms: int = 0
 
 
 def begin(tracked: TrackedRun, machine_id: str, node: str = "") -> Feed:
-    """The feed of a node, new if none is open. Call with the run locked.
+    """Return the feed of a node, new if none is open. Call with the run locked.
 
     The run's machine is the first node that is named.
     """
@@ -100,7 +101,7 @@ def _within_agent(tracked: TrackedRun) -> Feed:
 
 
 def drafts(tracked: TrackedRun, feed: Feed, metrics: Iterable[Metric]) -> list[Draft]:
-    """Numbered segments for metrics of the feed's node. Call with the run locked."""
+    """Return numbered segments for metrics of the feed's node. Call with the run locked."""
     stretches: dict[int, list[Metric]] = defaultdict(list)
     for metric in metrics:
         stretches[_since_ms(feed, metric.timestamp_ms) // STRETCH_MS].append(metric)
@@ -115,19 +116,19 @@ def drafts(tracked: TrackedRun, feed: Feed, metrics: Iterable[Metric]) -> list[D
 
 
 def end(feed: Feed, state: str, ended_ms: int) -> Draft:
-    """The last segment of a session. Call with the run locked."""
+    """Return the last segment of a session. Call with the run locked."""
     feed.is_ended = True
     logged = _numbered(feed, f"end {state} {ended_ms}")
     return Draft(feed, logged, (), state, ended_ms)
 
 
 def first(feed: Feed) -> Draft:
-    """An empty segment, with which a session begins. Call with the run locked."""
+    """Return an empty segment, with which a session begins. Call with the run locked."""
     return Draft(feed, _numbered(feed, "begin"), ())
 
 
 def new(tracked: TrackedRun, machine_id: str) -> Draft:
-    """The same for a run that doesn't exist yet. Its rows aren't saved."""
+    """Return the first segment of a run that doesn't exist yet. Its rows aren't saved."""
     feed = Feed(
         tracked=tracked,
         session_id=uuid5(tracked.pk, "mlflow//0"),
@@ -154,7 +155,7 @@ def send(token: Token, tracked: TrackedRun, parts: Sequence[Draft], job: str = "
 
 
 def _follow_samples(feed: Feed, metrics: Sequence[Metric]) -> None:
-    """What system metrics tell of the sampling interval and of GPUs."""
+    """Note what system metrics show of the sampling interval and of GPUs."""
     places = [(mlflow_names.place_of(m.key), m.timestamp_ms) for m in metrics]
     times = [at for place, at in places if place is not None]
     if not times:
@@ -173,7 +174,9 @@ def _logged(feed: Feed, metrics: Sequence[Metric]) -> Logged:
 
 
 def _numbered(feed: Feed, content: str) -> Logged:
-    """Its number among the segments of the session; the same for the same content."""
+    """Return the content with its number among the segments of the session; the same for the same
+    content.
+    """
     digest = hashlib.sha256(content.encode()).hexdigest()[:32]
     cadence_ms = feed.cadence_ms or mlflow_names.DEFAULT_CADENCE_MS
     logged, is_new = Logged.objects.get_or_create(
@@ -215,7 +218,7 @@ def _segment(tracked: TrackedRun, draft: Draft, job: str) -> Segment:
 def _sorted_out(
     feed: Feed, draft: Draft, is_measured: bool
 ) -> tuple[list[Sample], list[tuple[int, Event]]]:
-    """Samples, and events with their times since the session began."""
+    """Return the samples, and the events with their times since the session began."""
     samples, events = [], []
     for metric in draft.metrics:
         place = mlflow_names.place_of(metric.key)
@@ -238,7 +241,9 @@ def _block(feed: Feed, samples: Iterable[Sample], start_ms: int) -> Block:
 
 
 def _data(metric: Metric) -> dict[str, float | int | str]:
-    """With the time as the client said it, which the event's own may differ from."""
+    """Return the metric with the time as the client said it, which the event's own may differ
+    from.
+    """
     return {
         "rank": 0,
         "name": metric.key,
@@ -249,14 +254,14 @@ def _data(metric: Metric) -> dict[str, float | int | str]:
 
 
 def _began_ms(tracked: TrackedRun) -> int:
-    """When the run began as its client says, if that can be."""
+    """Return when the run began as its client says, if that can be."""
     now_ms = time.time_ns() // 1_000_000
     is_possible = now_ms - OLDEST_MS <= tracked.started_ms <= now_ms + LATEST_MS
     return tracked.started_ms if is_possible else now_ms
 
 
 def _since_ms(feed: Feed, unix_ms: int) -> int:
-    """Since the session began; from then on, and not in the future."""
+    """Return the time since the session began; not negative, and not in the future."""
     latest_ms = time.time_ns() // 1_000_000
     moment_ms = unix_ms if unix_ms <= latest_ms + LATEST_MS else latest_ms
     return max(0, math.ceil(moment_ms - feed.started_at_ns / 1_000_000))

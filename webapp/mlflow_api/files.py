@@ -23,7 +23,7 @@ from webapp.runs.models import Artefact
 
 MOST_CHARS = 500
 MOST_PATHS = 2_000
-"""Of one run."""
+"""The most paths of one run."""
 AT_ONCE = 100
 """Files that are read, before those of the folder that they end in are left out."""
 KIND = "mlflow"
@@ -34,7 +34,9 @@ class Place:
     `EXPERIMENT/models/MODEL/artifacts/PATH`."""
 
     def __init__(self, token: Token, path: str, right: Right) -> None:
-        """Raises MlflowError for a path that isn't one of a run or model that the right finds."""
+        """Parse a path. Raises MlflowError for a path that isn't one of a run or model that the
+        right finds.
+        """
         parts = checked(path).split("/")
         self.model = ""
         if parts[1:2] == ["models"] and len(parts) > 3:
@@ -51,7 +53,9 @@ class Place:
 
 
 def _found(token: Token, run_id: UUID, right: Right) -> TrackedRun:
-    """Raises MlflowError, which doesn't name the run: of a model, the token may not know it."""
+    """Return the run. Raises MlflowError, which doesn't name the run: of a model, the token may not
+    know it.
+    """
     try:
         tracked: TrackedRun = right.find(token, run_id)
     except MlflowError as error:
@@ -66,7 +70,7 @@ def _nothing_here() -> MlflowError:
 
 
 def checked(path: str, may_be_empty: bool = False) -> str:
-    """The path without a slash at its end. Raises MlflowError."""
+    """Return the path without a slash at its end. Raises MlflowError."""
     path = path.strip("/")
     parts = path.split("/") if path else []
     bad = [part for part in parts if part in ("", ".", "..") or "\\" in part]
@@ -100,7 +104,7 @@ def keep(token: Token, place: Place, sha256: str, file: BinaryIO) -> None:
 
 
 def answer(place: Place) -> HttpResponseBase:
-    """The file as a download. Raises MlflowError."""
+    """Answer the file as a download. Raises MlflowError."""
     found = _files(place.tracked, place.model).filter(path=place.path).first()
     if found is None:
         raise missing(f"No such artefact: '{place.path[:200]}'")
@@ -117,7 +121,7 @@ def remove(token: Token, place: Place) -> None:
 
 
 def listed(tracked: TrackedRun, model: str, folder: str) -> list[dict[str, Any]]:
-    """What is in a folder, by names; nothing for a file."""
+    """Return what is in a folder, by names; nothing for a file."""
     return list(_entries(_files(tracked, model), folder))
 
 

@@ -23,7 +23,7 @@ _SLACK = timedelta(hours=1)
 
 
 def points(tracked: TrackedRun, key: str) -> list[Point]:
-    """`{key, value, timestamp, step}`, in the order of their times."""
+    """Return the values as `{key, value, timestamp, step}`, in the order of their times."""
     place = place_of(key)
     found = _events(tracked, key) if place is None else _samples(tracked, key, place)
     return sorted(found, key=lambda point: (point["timestamp"], point["step"]))
@@ -52,8 +52,9 @@ def _events(tracked: TrackedRun, key: str) -> Iterator[Point]:
 
 
 def _samples(tracked: TrackedRun, key: str, place: Place) -> Iterator[Point]:
-    """Of an agent's own series where it measures the machine. Clients count their samples; the
-    store doesn't, so the steps are those of the times."""
+    """Yield the points of an agent's own series, if the agent measures the machine. Clients count
+    their samples; the store doesn't, so the steps are those of the times.
+    """
     times: dict[int, float] = {}
     for reader, hours in _readers(tracked):
         for hour in hours:

@@ -14,9 +14,9 @@ from webapp.mlflow_api.models import TrackedRun
 from webapp.runs import tags as page_tags
 
 MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1_000, 100, 100
-"""Of one request: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch."""
+"""The most of one request: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch."""
 MOST_KEYS, MOST_CHARS = 5_000, 1_000_000
-"""Different metrics, parameters or tags of one run, each; and how long they are together."""
+"""The most different metrics, parameters or tags of one run, each; and their length together."""
 
 
 def metrics(arguments: Arguments) -> list[Metric]:
@@ -30,7 +30,7 @@ def metric(each: Arguments) -> Metric:
 
 
 def params(arguments: Arguments) -> dict[str, str]:
-    """Raises MlflowError also if one of them has two values."""
+    """Return the request's parameters. Raises MlflowError also if one of them has two values."""
     found: dict[str, str] = {}
     for each in arguments.parts("params", MOST_PARAMS):
         key, value = each.key(), each.value(MOST_PARAM_CHARS)
@@ -45,7 +45,7 @@ def tags(arguments: Arguments) -> dict[str, str]:
 
 
 def add_params(tracked: TrackedRun, new: Mapping[str, str]) -> None:
-    """Raises MlflowError for another value of a known parameter."""
+    """Add parameters. Raises MlflowError for another value of a known parameter."""
     for key, value in new.items():
         if tracked.params.get(key, value) != value:
             raise invalid(
@@ -61,7 +61,9 @@ def add_tags(tracked: TrackedRun, new: Mapping[str, str]) -> None:
 
 
 def check_shown(wanted: Mapping[str, str]) -> None:
-    """Raises MlflowError for tags that a person couldn't give a job or run on its page."""
+    """Check tags. Raises MlflowError for those that a person couldn't give a job or run on its
+    page.
+    """
     try:
         page_tags.check(wanted)
     except ValueError as error:
@@ -69,7 +71,7 @@ def check_shown(wanted: Mapping[str, str]) -> None:
 
 
 def add_latest(tracked: TrackedRun, new: Iterable[Metric]) -> None:
-    """The value of the last step, then of the last time, then the greatest."""
+    """Add metrics: the value of the last step counts, then of the last time, then the greatest."""
     latest = dict(tracked.latest)
     for one in new:
         known = latest.get(one.key)
@@ -92,5 +94,5 @@ def bounded(what: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def size(values: Mapping[str, Any]) -> int:
-    """Characters of keys and texts."""
+    """Return the characters of keys and texts."""
     return sum(len(key) + len(value) for key, value in values.items() if isinstance(value, str))

@@ -1,4 +1,4 @@
-"""LIKE and ILIKE, matched in a time that no pattern can make long.
+"""Matches LIKE and ILIKE in a time that no pattern can make long.
 
 A client's pattern never becomes a regular expression, whose engine would try each way to share a
 text among several `%`. The first place where a piece between two `%` fits is as good as any later
@@ -13,9 +13,9 @@ from itertools import groupby
 from webapp.mlflow_api.errors import invalid
 
 MOST_CHARS = 500
-"""Of a pattern. Each character may take a step over the whole text."""
+"""The most characters of a pattern. Each may take a step over the whole text."""
 _Chars = list[str | None]
-"""None: any character."""
+"""Characters of a pattern; None is any character."""
 
 
 class Like:
@@ -27,7 +27,7 @@ class Like:
     """
 
     def __init__(self, pattern: str, *, ignores_case: bool = False) -> None:
-        """Raises MlflowError."""
+        """Parse a pattern. Raises MlflowError."""
         if len(pattern) > MOST_CHARS:
             raise invalid(f"A LIKE pattern has more than {MOST_CHARS} characters.")
         self._ignores_case = ignores_case
@@ -59,11 +59,11 @@ class Like:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What stands before, between or after `%`."""
+    """Text that stands before, between or after `%`."""
 
     length: int
     words: tuple[tuple[int, str], ...]
-    """Its texts before, between and after `_`, each with its distance from the begin."""
+    """The texts before, between and after `_`, each with its distance from the start."""
 
     def is_at(self, text: str, at: int) -> bool:
         return all(text.startswith(word, at + offset) for offset, word in self.words)

@@ -1,4 +1,4 @@
-"""Which machine a run is on: from its tags, else that of its parent or of the agent."""
+"""Finds the machine of a run: from its tags, or else that of its parent or of the agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNKNOWN_GPU = "unknown model"
 def of_new_run(
     workspace: Workspace, run_id: UUID, tags: Mapping[str, str], agent: Mapping[str, Any]
 ) -> NodeFacts:
-    """What is known of the machine of a new run.
+    """Return what is known of the machine of a new run.
 
     Args:
         agent: the session that the program runs in, of another run; empty: none.
@@ -34,7 +34,7 @@ def of_new_run(
 
 
 def known(workspace: Workspace, machine_id: str) -> NodeFacts:
-    """The machine as another run of the workspace has it, if one does."""
+    """Return the machine as another run of the workspace has it, if one does."""
     nodes = Node.objects.filter(attempt__run__workspace=workspace, machine_id=machine_id)
     node = nodes.exclude(instance_type="").order_by("-pk").first()
     return facts(node) if node else NodeFacts(machine_id)
@@ -45,24 +45,28 @@ def says_something(tags: Mapping[str, str]) -> bool:
 
 
 def as_said(machine: NodeFacts, tags: Mapping[str, str]) -> NodeFacts:
-    """With what tags say, and the hardware that the instance type has."""
+    """Return the machine with what tags say, and the hardware that the instance type has."""
     said = {name: tags.get(OUR_TAGS + name, "")[: LIMITS.name_chars] for name in MACHINE_TAGS}
     owns = tags.get(OUR_TAGS + _OWNS, "").lower() in ("true", "1", "yes") or machine.owns_machine
     stated: dict[str, Any] = {name: text for name, text in said.items() if text}
     if stated.get("instance_type", machine.instance_type) != machine.instance_type:
-        stated["gpus"] = []  # of a type that was guessed before
+        stated["gpus"] = []  # those of a type that was guessed before
     return _of_type(replace(machine, owns_machine=owns, **stated))
 
 
 def with_gpus(machine: NodeFacts, count: int) -> NodeFacts:
-    """As many GPUs as system metrics are of, if the instance type doesn't tell."""
+    """Return the machine with as many GPUs as system metrics are of, if the instance type doesn't
+    tell.
+    """
     if len(machine.gpus) >= count:
         return machine
     return replace(machine, gpus=[Gpu(_UNKNOWN_GPU, 0)] * count)
 
 
 def _of_parent(workspace: Workspace, tags: Mapping[str, Any]) -> str:
-    """The machine of the parent: a nested run is on the same one. Empty: there is none."""
+    """Return the machine of the parent, because a nested run is on the same one; empty if there is
+    none.
+    """
     try:
         parent = UUID(hex=tags.get(PARENT, ""))
     except ValueError:
@@ -73,7 +77,7 @@ def _of_parent(workspace: Workspace, tags: Mapping[str, Any]) -> str:
 
 
 def _of_type(machine: NodeFacts) -> NodeFacts:
-    """With the hardware that the instance type has."""
+    """Return the machine with the hardware that the instance type has."""
     kind = catalogue().get(machine.instance_type)
     if kind is None or machine.gpus:
         return machine

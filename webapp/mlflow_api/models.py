@@ -1,4 +1,4 @@
-"""What MLflow's clients may ask for again, beside the run that they log to."""
+"""The rows that MLflow's clients may read again, beside the run that they log to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class TrackedRun(models.Model):
     user = models.CharField(max_length=250, blank=True)
     status = models.CharField(max_length=16, default="RUNNING")
     is_deleted = models.BooleanField(default=False)
-    """Deleted by a client. It still costs what it cost, so only clients no longer see it."""
+    """True once a client has deleted the run. It still costs what it cost, so only clients no
+    longer see it."""
     started_ms = models.BigIntegerField()
     """Unix time by the client's clock."""
     ended_ms = models.BigIntegerField(null=True, blank=True)
@@ -48,7 +49,7 @@ class TrackedRun(models.Model):
         return self.name
 
     def size(self) -> int:
-        """About how many characters its document has."""
+        """Return about how many characters its document has."""
         labels = sum(map(_chars, (self.params, self.tags, *self.inputs)))
         return labels + _METRIC_CHARS * len(self.latest)
 
@@ -59,15 +60,15 @@ class Feed(models.Model):
     tracked = models.ForeignKey(TrackedRun, models.CASCADE, related_name="feeds")
     session_id = models.UUIDField()
     node = models.CharField(max_length=100, blank=True)
-    """As MLFLOW_SYSTEM_METRICS_NODE_ID names it."""
+    """The node's name, as MLFLOW_SYSTEM_METRICS_NODE_ID has it."""
     machine_id = models.CharField(max_length=120)
     attempt = models.PositiveIntegerField(default=0)
     started_at_ns = models.BigIntegerField()
     next_seq = models.PositiveIntegerField(default=0)
     gpus = models.PositiveIntegerField(default=0)
-    """How many have been seen in system metrics."""
+    """The number of GPUs seen in system metrics."""
     cadence_ms = models.PositiveIntegerField(default=0)
-    """Between two samples of system metrics; 0: not known yet."""
+    """The time between two samples of system metrics; 0 if not known yet."""
     sampled_ms = models.BigIntegerField(null=True, blank=True)
     """Unix time of the last sample."""
     is_ended = models.BooleanField(default=False)
@@ -117,7 +118,7 @@ class LoggedModel(models.Model):
         return self.name
 
     def size(self) -> int:
-        """About how many characters its document has."""
+        """Return about how many characters its document has."""
         return _chars(self.params) + _chars(self.tags)
 
 
@@ -126,12 +127,12 @@ class LoggedFile(models.Model):
 
     tracked = models.ForeignKey(TrackedRun, models.CASCADE, related_name="files")
     model = models.CharField(max_length=40, blank=True)
-    """The logged model that it belongs to; empty: to the run itself."""
+    """The logged model that it belongs to; empty if it belongs to the run itself."""
     path = PathField(max_length=500)
     artefact = models.ForeignKey(Artefact, models.CASCADE, related_name="+")
     written_by = models.ForeignKey(Token, models.SET_NULL, null=True, blank=True, related_name="+")
-    """Who wrote the path first, and may delete it. None: a token that is gone, or of an earlier
-    version."""
+    """The token that wrote the path first, and may delete it. None for a token that is gone, or of
+    an earlier version."""
 
     class Meta:
         constraints = [

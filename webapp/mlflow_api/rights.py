@@ -1,4 +1,4 @@
-"""Who may call a method of MLflow's API, and what it may touch: each method has one `Right`.
+"""Says who may call a method of MLflow's API, and what it may touch: each method has one `Right`.
 
 The row that a request names is found here, so that no method can reach another one.
 """
@@ -22,7 +22,7 @@ EDITORS, WRITERS = (Token.INGEST, Token.WRITE), (Token.WRITE,)
 
 @dataclass(frozen=True)
 class Right:
-    """What a token needs for a method, and what the method touches.
+    """Right that a token needs for a method, and the rows that the method touches.
 
     Attributes:
         touches: the same in words.
@@ -40,7 +40,7 @@ class Right:
 
 
 def _nothing(_said: Arguments) -> None:
-    """A list names no row."""
+    """Return no name: a list names no row."""
 
 
 def _all(rows: Callable[[Token], Any]) -> Callable[[Token, None], Any]:
@@ -113,4 +113,4 @@ FILES: dict[tuple[str, str], Right] = {
     ("PUT", "artifacts/{path}"): UPLOAD,
     ("DELETE", "artifacts/{path}"): CHANGE_RUN,
 }
-"""Of the artefact store, whose paths name the run."""
+"""The rights of the artefact store, whose paths name the run."""

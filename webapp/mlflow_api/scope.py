@@ -22,7 +22,7 @@ _MOST_NUMBER_DIGITS, _MOST_ID_DIGITS = 18, 39
 
 
 def tracked_runs_of(token: Token) -> QuerySet[TrackedRun]:
-    """Those that the token may read, without deleted ones."""
+    """Return the runs that the token may read, without deleted ones."""
     runs = _every_run_of(token)
     return runs if token.allows(Token.READ) else runs.filter(run__uploaders=token)
 
@@ -53,7 +53,9 @@ def resumable_run(token: Token, run_id: UUID) -> TrackedRun:
 
 
 def check_changeable(token: Token, tracked: TrackedRun) -> None:
-    """Raises MlflowError unless `changeable_run` would return the run."""
+    """Check the right to change. Raises MlflowError unless `changeable_run` would return the
+    run.
+    """
     if not (token.allows(Token.WRITE) or has_uploaded(token, tracked)):
         raise _not_changeable(token, _no_run(tracked.pk))
 
@@ -63,7 +65,7 @@ def has_uploaded(token: Token, tracked: TrackedRun) -> bool:
 
 
 def locked(tracked: TrackedRun) -> TrackedRun:
-    """The row as it is now, locked until the transaction ends."""
+    """Return the row as it is now, locked until the transaction ends."""
     held = TrackedRun.objects.select_for_update(of=("self",), no_key=True)
     return held.select_related("experiment", "run__job").get(pk=tracked.pk)
 
@@ -92,7 +94,7 @@ def changeable_model(token: Token, model_id: str) -> LoggedModel:
 
 
 def jobs_of(token: Token) -> QuerySet[Job]:
-    """All jobs of the workspace; those of its own runs for a token that may only upload."""
+    """Return all jobs of the workspace; those of its own runs for a token that may only upload."""
     jobs = scope.every_job_of(token.workspace).filter(deleted_at=None)
     if token.allows(Token.READ):
         return jobs
@@ -100,12 +102,12 @@ def jobs_of(token: Token) -> QuerySet[Job]:
 
 
 def may_read_job(token: Token, job: Job) -> bool:
-    """Whether the token may read more of the job than its name and id."""
+    """Return whether the token may read more of the job than its name and id."""
     return jobs_of(token).filter(pk=job.pk).exists()
 
 
 def job_called(token: Token, name: str) -> Job | None:
-    """The job of this name; the default one isn't saved if it has no run yet."""
+    """Return the job of this name; the default one isn't saved if it has no run yet."""
     job = _called(token.workspace, name)
     return _new_default(token) if job is None and name == DEFAULT_NAME else job
 
@@ -131,7 +133,7 @@ def job_by_id(token: Token, experiment_id: str) -> Job:
 
 
 def experiment(workspace: Workspace, experiment_id: str) -> Job | None:
-    """None also for the default experiment of a workspace that has no run of it."""
+    """Return the job; None also for the default experiment of a workspace that has no run of it."""
     if experiment_id == DEFAULT_ID:
         return _called(workspace, DEFAULT_NAME)
     if not experiment_id.isdecimal() or len(experiment_id) > _MOST_ID_DIGITS:

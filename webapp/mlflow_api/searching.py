@@ -24,11 +24,13 @@ Facts = Mapping[str, Mapping[str, Any]]
 Found = TypeVar("Found")
 Row = TypeVar("Row", TrackedRun, LoggedModel)
 MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
-"""Clients ask for many at once, and take fewer with the token of the next page."""
+"""The most conditions, rows that clients may ask for, and rows of a page. Clients ask for many at
+once, and take fewer with the token of the next page."""
 AT_ONCE, MOST_PAGE_CHARS = 25, 16_000_000
 """Rows that are read from the database at once; a run may have three million characters."""
 MOST_CLAUSE_CHARS, MOST_SORTED_CHARS = 300, 250
-"""Of a clause of an order, and of a text that rows are sorted by: those of all rows are held."""
+"""The longest clause of an order, and the longest text that rows are sorted by: those of all rows
+are held."""
 _GROUPS = {
     "metric": "metrics",
     "metrics": "metrics",
@@ -101,7 +103,7 @@ class Conditions:
 
 
 def conditions(text: str) -> Conditions:
-    """Raises MlflowError."""
+    """Parse a filter. Raises MlflowError."""
     found: list[Condition] = []
     at = 0
     while text[at:].strip():
@@ -160,11 +162,11 @@ class Order:
         return bool(self.keys)
 
     def values(self, facts: Facts) -> tuple[Any, ...]:
-        """What a row is sorted by."""
+        """Return the values by which a row is sorted."""
         return tuple(_cut(facts.get(group, {}).get(key)) for group, key, _ in self.keys)
 
     def sorted(self, rows: Iterable[tuple[Found, tuple[Any, ...]]]) -> list[Found]:
-        """Rows with their `values`. Unknown ones come last; equal ones in the order they had."""
+        """Sort rows with their `values`. Unknown ones come last; equal ones keep their order."""
         ordered = list(rows)
         for place, (_, _, is_down) in reversed(list(enumerate(self.keys))):
             known = [row for row in ordered if _is_known(row[1][place])]
@@ -175,7 +177,7 @@ class Order:
 
 
 def order(clauses: Sequence[str]) -> Order:
-    """Raises MlflowError."""
+    """Parse the clauses of an order. Raises MlflowError."""
     keys = []
     for clause in clauses:
         match = _ORDER.match(clause) if len(clause) <= MOST_CLAUSE_CHARS else None
@@ -211,7 +213,7 @@ def found(
 def rows_of_page(
     keys: Sequence[Any], said: Arguments, rows: QuerySet[Row]
 ) -> tuple[list[Row], dict[str, str]]:
-    """The rows of the page asked for, and the token of the next one, if any.
+    """Return the rows of the page asked for, and the token of the next one, if any.
 
     Rows may be large, so a page ends early once it has many characters.
     """
@@ -231,7 +233,7 @@ def rows_of_page(
 def page(
     rows: Sequence[Found], said: Arguments, most_a_page: int = MOST_A_PAGE
 ) -> tuple[Sequence[Found], dict[str, str]]:
-    """The rows of the page asked for, and the token of the next one, if any."""
+    """Return the rows of the page asked for, and the token of the next one, if any."""
     most = said.whole("max_results", most_a_page)
     if not 1 <= most <= MOST_ASKED:
         raise invalid(f"Invalid value for 'max_results': 1 to {MOST_ASKED}.")

@@ -11,7 +11,9 @@ from webapp.runs.models import Job
 
 
 def experiment_id(job: Job) -> str:
-    """A number, as MLflow's own ids are, but none that can be guessed: it lets a token write."""
+    """Return a number, as MLflow's own ids are, but none that can be guessed: it lets a token
+    write.
+    """
     return DEFAULT_ID if job.key == DEFAULT_NAME else str(job.uuid.int)
 
 
@@ -26,7 +28,7 @@ def experiment(job: Job) -> dict[str, Any]:
 
 
 def named_experiment(job: Job, name: str) -> dict[str, Any]:
-    """What a client needs to begin a run, and what it knows by the name."""
+    """Return what a client needs to begin a run, and what it knows by the name."""
     return {
         "experiment_id": experiment_id(job),
         "name": name,

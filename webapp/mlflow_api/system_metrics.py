@@ -24,7 +24,7 @@ def sample(place: Place, time_ms: int, value: float) -> Sample:
 
 
 def block(samples: Iterable[Sample], start_ms: int) -> Block | None:
-    """Samples as columns, with times since `start_ms`; None without samples."""
+    """Return the samples as columns, with times since `start_ms`; None without samples."""
     values = {(each.series, each.time_ms): each for each in samples}
     if not values:
         return None
@@ -35,7 +35,7 @@ def block(samples: Iterable[Sample], start_ms: int) -> Block | None:
 
 
 def _value(known: Sample | None) -> float | int | None:
-    """What is no number is missing, as what wasn't sent."""
+    """Return the sample's value. What is no number is missing, as what wasn't sent."""
     if known is None or not math.isfinite(known.value) or abs(known.value) > 2**60:
         return None
     return round(known.value) if known.series.endswith("_total") else known.value

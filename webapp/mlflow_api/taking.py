@@ -78,7 +78,7 @@ def change(token: Token, tracked: TrackedRun, status: str, ended_ms: int | None)
 
 
 def _drafts(held: TrackedRun, metrics: Sequence[Metric]) -> tuple[list[Draft], list[Feed]]:
-    """And the feeds of which more GPUs than before are known."""
+    """Return the segments, and the feeds of which more GPUs than before are known."""
     by_node: dict[str, list[Metric]] = defaultdict(list)
     for metric in metrics:
         place = mlflow_names.place_of(metric.key)
@@ -95,7 +95,9 @@ def _drafts(held: TrackedRun, metrics: Sequence[Metric]) -> tuple[list[Draft], l
 
 
 def _feed(held: TrackedRun, node: str) -> Feed:
-    """What is logged after the end belongs to the session that has ended."""
+    """Return the feed of a node. What is logged after the end belongs to the session that has
+    ended.
+    """
     feeds = list(held.feeds.filter(node=node).order_by("pk")) or list(held.feeds.order_by("pk"))
     if feeds and all(feed.is_ended for feed in held.feeds.all()):
         return feeds[-1]
@@ -108,7 +110,7 @@ def _machine_id(held: TrackedRun) -> str:
 
 
 def _declare_machine(token: Token, held: TrackedRun, feed: Feed) -> None:
-    """What tags and other runs say of the machine, and as many GPUs as were seen on it."""
+    """Declare what tags and other runs say of the machine, and as many GPUs as were seen on it."""
     node = Node.objects.filter(attempt__run=held.run, machine_id=feed.machine_id).first()
     if node is None:
         return

@@ -22,7 +22,7 @@ _WITH_ID = re.compile(r"(logged-models)/(m-[0-9a-f]{32})(/\w+)?\Z")
 
 @csrf_exempt
 def call(request: HttpRequest, method: str) -> HttpResponseBase:
-    """A method of the REST API, of which older clients know some under a `preview`."""
+    """Answers a method of the REST API, of which older clients know some under a `preview`."""
     method, row_id = _named(method.removeprefix("preview/mlflow/").strip("/"))
     known = METHODS.get((request.method or "", method))
 
@@ -36,14 +36,14 @@ def call(request: HttpRequest, method: str) -> HttpResponseBase:
 
 
 def _named(method: str) -> tuple[str, str]:
-    """The method, and the id in its path if there is one."""
+    """Return the method, and the id in its path if there is one."""
     found = _WITH_ID.match(method)
     return (f"{found[1]}/{{id}}{found[3] or ''}", found[2]) if found else (method, "")
 
 
 @csrf_exempt
 def list_files(request: HttpRequest) -> HttpResponseBase:
-    """The files of a folder of the artefact store."""
+    """Answers the files of a folder of the artefact store."""
     right = FILES.get((request.method or "", "artifacts"))
 
     def called(token: Token) -> HttpResponseBase:
@@ -57,7 +57,7 @@ def list_files(request: HttpRequest) -> HttpResponseBase:
 
 @csrf_exempt
 def file(request: HttpRequest, path: str) -> HttpResponseBase:
-    """One file of the artefact store: written, read or deleted."""
+    """Writes, reads or deletes one file of the artefact store."""
     right = FILES.get((request.method or "", "artifacts/{path}"))
 
     def called(token: Token) -> HttpResponseBase:
@@ -80,7 +80,7 @@ def file(request: HttpRequest, path: str) -> HttpResponseBase:
 
 @csrf_exempt
 def elsewhere(request: HttpRequest) -> HttpResponseBase:
-    """Anything else that MLflow's servers have."""
+    """Answers 404 for anything else that MLflow's servers have."""
 
     def called(_token: Token) -> HttpResponseBase:
         raise _unknown(request)

@@ -20,7 +20,7 @@ def absolute(path: str) -> str:
 
 
 def sender_domain() -> str:
-    """The domain of the sender and of every Message-ID."""
+    """Return the domain of the sender and of every Message-ID."""
     return punycode(parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2])
 
 
@@ -29,13 +29,15 @@ def unsubscribe_url(mail: Mail) -> str:
 
 
 def unsubscribe_token(mail: Mail) -> str:
-    """A token that unsubscribes this person from this kind of mail. It works for anyone and never
-    expires."""
+    """Return a token that unsubscribes this person from this kind of mail. It works for anyone and
+    never expires.
+    """
     return _signer.sign(f"{mail.user_id}.{mail.workspace_id}.{mail.kind}")
 
 
 def membership_and_kind(token: str) -> tuple[Membership | None, str]:
-    """What an unsubscribe token refers to; None: the person is no longer a member.
+    """Return what an unsubscribe token refers to; the membership is None if the person is no longer
+    a member.
 
     Raises signing.BadSignature for what we haven't signed.
     """

@@ -19,12 +19,12 @@ from webapp.templatetags import shown
 
 ID = "budget"
 LOOK_BACK = timedelta(days=7)
-"""Allows for downtime of the service. Older alerts aren't mailed."""
+"""The age up to which alerts are mailed, which allows for downtime of the service."""
 MOST_NAME_CHARACTERS = 90
 
 
 def due(now: datetime) -> Iterator[Due]:
-    """Recent alerts, for the members who were subscribed at that time."""
+    """Yield the recent alerts, for the members who were subscribed at that time."""
     wanted = wanted_by_workspace(ID)
     news = _holding().filter(reached_at__gte=now - LOOK_BACK, budget__workspace__in=wanted)
     for alert in news:
@@ -35,7 +35,7 @@ def due(now: datetime) -> Iterator[Due]:
 
 
 def content(mail: Mail) -> Content | None:
-    """None: the budget was deleted meanwhile."""
+    """Return the mail's content, or None if the budget was deleted meanwhile."""
     own = _holding().filter(budget__workspace=mail.workspace_id)
     alert = own.filter(pk=int(mail.subject_key)).first()
     if alert is None:
@@ -52,7 +52,7 @@ def content(mail: Mail) -> Content | None:
 
 
 def _holding() -> QuerySet[BudgetAlert]:
-    """Alerts of budgets that aren't deleted."""
+    """Return the alerts of budgets that aren't deleted."""
     kept = BudgetAlert.objects.filter(
         Q(budget__job=None) | Q(budget__job__deleted_at=None),
         budget__deleted_at=None,

@@ -17,7 +17,7 @@ from webapp.notify.models import Mail
 from webapp.notify.notification_kind import Content, NotYetError
 
 MOST_SECONDS = 30
-"""After this time a slow server releases the worker. The next batch continues."""
+"""The time after which a slow server releases the worker. The next batch continues."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def send(mail_ids: Sequence[int], **_: object) -> bool:
 
 
 def send_test(channel: Channel, target: str) -> str:
-    """Send a message to a target now. Returns what went wrong; empty: it was accepted."""
+    """Send a message to a target now. Returns what went wrong; empty if it was accepted."""
     try:
         with channel.connect() as connection:
             connection.send(test_message(channel.title, target))
@@ -45,7 +45,9 @@ def send_test(channel: Channel, target: str) -> str:
 
 
 def _send_by(channel: Channel, mail_ids: list[int]) -> None:
-    """Connects before claiming a message, so that little can go wrong between claim and answer."""
+    """Send messages over one channel. It connects before claiming a message, so that little can go
+    wrong between claim and answer.
+    """
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(channel.connect())
@@ -64,7 +66,7 @@ def _send_over(channel: Channel, connection: Connection, mail_ids: Iterable[int]
 
 
 def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
-    """Returns False if the connection can't be used again."""
+    """Send one message. Returns False if the connection can't be used again."""
     held = queue.claim(mail_id)
     if held is None:
         return True
@@ -83,7 +85,7 @@ def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
 
 
 def _message(channel: Channel, held: Claim[Mail]) -> Message | None:
-    """None: the message was withdrawn."""
+    """Return the message, or None if it was withdrawn."""
     mail = held.row
     content = _content(held)
     if content is None:

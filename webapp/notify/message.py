@@ -1,4 +1,4 @@
-"""What a channel sends to one person: subject, text to render, and where it goes."""
+"""The message that a channel sends to one person: subject, text to render, and where it goes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Message:
     template: str
     context: dict[str, Any]
     id: str = ""
-    """The same for every attempt. A test message has none."""
+    """The message's id, the same for every attempt. A test message has none."""
     unsubscribe_url: str = ""
-    """A POST to this unsubscribes the person. A test message has none."""
+    """The address to which a POST unsubscribes the person. A test message has none."""
 
 
 def message(mail: Mail, kind: Kind, content: Content, target: str) -> Message:
-    """The same for every attempt while the subject is the same."""
+    """Return the message. It is the same for every attempt while the subject is the same."""
     unsubscribe = unsubscribe_url(mail)
     context = content.context | {
         "kind": kind,
@@ -40,7 +40,7 @@ def message(mail: Mail, kind: Kind, content: Content, target: str) -> Message:
 
 
 def test_message(channel_title: str, target: str) -> Message:
-    """A message that people send to themselves as a test."""
+    """Return a message that people send to themselves as a test."""
     settings_url = absolute(reverse("notify:notifications"))
     context = {"settings_url": settings_url, "channel": channel_title}
     subject = f"Test {channel_title.lower()} from Trimtab"

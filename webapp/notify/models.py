@@ -16,14 +16,14 @@ from webapp.background.models import Claimable
 
 
 class Subscription(models.Model):
-    """Whether a person wants one kind of mail from one workspace."""
+    """Person's choice whether to get one kind of mail from one workspace."""
 
     membership = models.ForeignKey(Membership, models.CASCADE, related_name="subscriptions")
     kind = models.CharField(max_length=32)
     is_on = models.BooleanField(null=True, blank=True)
-    """The person's choice; None: the default of their role."""
+    """The person's choice; None for the default of their role."""
     since = models.DateTimeField(default=timezone.now)
-    """When they joined or subscribed. Earlier events are never mailed."""
+    """The time at which they joined or subscribed. Earlier events are never mailed."""
 
     class Meta:
         constraints = [
@@ -72,11 +72,12 @@ class Mail(Claimable):
     kind = models.CharField(max_length=32)
     channel = models.CharField(max_length=32, default="mail")
     subject_key = models.CharField(max_length=100)
-    """What the mail is about, for its kind: a recommendation's uuid."""
+    """The key of the mail's subject, for its kind: a recommendation's uuid."""
     about = models.CharField(max_length=300)
     """The subject as text, which is kept when the subject is deleted."""
     message_id = models.CharField(max_length=300, unique=True)
-    """The same for every attempt, so that a mail server can detect duplicates."""
+    """The Message-ID, which is the same for every attempt, so that a mail server can detect
+    duplicates."""
     state = models.CharField(
         max_length=16,
         default=WAITING,
@@ -113,10 +114,11 @@ class PasswordReset(Claimable):
 
     wanted = models.PositiveBigIntegerField(default=1)
     email = models.EmailField()
-    """As requested, normalised."""
+    """The address as requested, normalised."""
     created_at = models.DateTimeField(default=timezone.now)
     granted_at = models.DateTimeField(null=True, blank=True)
-    """When it was counted as one of the account's mails of this hour; None: no mail."""
+    """The time at which it was counted as one of the account's mails of this hour; None if there
+    was no mail."""
 
     class Meta(Claimable.Meta):
         indexes = [*Claimable.Meta.indexes, models.Index(fields=["email", "created_at"])]

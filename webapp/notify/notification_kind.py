@@ -30,7 +30,9 @@ class Content:
 
 
 class NotYetError(Exception):
-    """The mail has to wait, because its subject is being analysed again. The message says why."""
+    """Raised when the mail has to wait, because its subject is being analysed again. The message
+    says why.
+    """
 
 
 @dataclass(frozen=True)
@@ -43,4 +45,4 @@ class Kind:
     due: Callable[[datetime], Iterable[Due]]
     """Everybody who should have one by now, including those who already do."""
     content: Callable[[Mail], Content | None]
-    """None: it no longer applies and isn't sent. Raises NotYetError."""
+    """The mail's content; None if it no longer applies and isn't sent. Raises NotYetError."""

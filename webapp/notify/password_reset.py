@@ -22,7 +22,7 @@ from webapp.notify.models import PasswordReset
 
 HOUR = timedelta(hours=1)
 MOST_AN_HOUR = 3
-"""How many mails an account gets, so that nobody can flood a mailbox."""
+"""The most mails of an account in an hour, so that nobody can flood a mailbox."""
 KEPT = timedelta(days=1)
 _LEASE = timedelta(seconds=CHANNEL.most_seconds)
 KIND = Kind(
@@ -33,7 +33,7 @@ KIND = Kind(
     key="pk",
     limits=Limits(
         lease=_LEASE,
-        # About a quarter of an hour on average: later, the person has asked again.
+        # Six attempts take a quarter of an hour on average: later, the person has asked again.
         max_attempts=6,
         first_pause=timedelta(seconds=30),
         longest_pause=timedelta(minutes=10),
@@ -72,13 +72,13 @@ def send(reset_id: int, **_: object) -> bool:
 
 
 def forget_old() -> int:
-    """Delete requests after a day; how many rows went."""
+    """Delete requests after a day; return how many rows there were."""
     return PasswordReset.objects.filter(created_at__lt=timezone.now() - KEPT).delete()[0]
 
 
 @transaction.atomic
 def _granted(reset: PasswordReset) -> User | None:
-    """The account to mail; None: there is none, or it had its mails of this hour."""
+    """Return the account to mail; None if there is none, or it had its mails of this hour."""
     # The lock lets only one worker count at a time.
     user = User.objects.select_for_update().filter(email=reset.email, is_active=True).first()
     if user is None or reset.granted_at is not None:

@@ -36,7 +36,7 @@ KIND = Kind(
         max_kills=30,
         first_pause=timedelta(seconds=30),
         longest_pause=timedelta(hours=1),
-        # Over one connection.
+        # The mails of a batch share one connection.
         batch=MOST_AT_ONCE,
     ),
     workspace="workspace",
@@ -82,7 +82,7 @@ def _row(kind: str, due: Due, channel: str, domain: str) -> Mail:
 
 
 def by_channel(mail_ids: Iterable[int]) -> dict[str, list[int]]:
-    """These mails by channel id, in the same order."""
+    """Group these mails by channel id, in the same order."""
     ids = list(mail_ids)
     channel_of = dict(Mail.objects.filter(pk__in=ids).values_list("pk", "channel"))
     grouped: dict[str, list[int]] = {}

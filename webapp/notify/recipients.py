@@ -1,4 +1,4 @@
-"""Which channels reach which person.
+"""Finds the channels that reach a person.
 
 A channel without a form reaches everybody. A channel with a form reaches the people who filled it
 in, for the workspace in which they did so.
@@ -17,7 +17,7 @@ from webapp.notify.notification_kind import Due
 
 
 def by_channel(due: list[Due]) -> Iterator[tuple[Due, str]]:
-    """Pairs of notification and each channel that reaches its person."""
+    """Yield pairs of notification and each channel that reaches its person."""
     with_form = {channel.id for channel in channels().values() if channel.form is not None}
     reached = _reached(due) if with_form else set()
     for each in due:
@@ -35,7 +35,7 @@ def _reached(due: list[Due]) -> set[tuple[int, int, str]]:
 
 
 def target(channel: Channel, user: User, workspace: Workspace) -> str | None:
-    """The address of this person; None: they haven't filled in the channel's form."""
+    """Return the address of this person, or None if they haven't filled in the channel's form."""
     if channel.form is None:
         return channel.target(user, {})
     held = ChannelSettings.objects.filter(
@@ -45,7 +45,7 @@ def target(channel: Channel, user: User, workspace: Workspace) -> str | None:
 
 
 def entered(channel: Channel, member: Membership) -> dict[str, Any] | None:
-    """The person's settings; None: not filled in."""
+    """Return the person's settings, or None if they haven't filled in the form."""
     held = ChannelSettings.objects.filter(channel=channel.id, membership=member).first()
     return held.entered if held else None
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import F, QuerySet
 from django.urls import reverse
 
-from advisor.advice.order import MOST_RISK
 from advisor.advice.recommendation import MOST_RISK_MAILED
+from advisor.sizing.doubt import doubts
 from webapp.advice.models import Recommendation
 from webapp.advice.selectors.savings import saving_of
 from webapp.notify.addresses import absolute
@@ -19,23 +18,28 @@ from webapp.notify.models import Mail
 from webapp.notify.notification_kind import Content, Due, Kind, NotYetError
 from webapp.notify.text import one_line
 from webapp.notify.wanted import wanted_by_workspace
-from webapp.runs.models import Run
+from webapp.runs.history import facts
+from webapp.runs.models import Node, Run
 from webapp.templatetags import shown
 
 ID = "recommendation"
 LOOK_BACK = timedelta(days=7)
-"""Allows for downtime of the service. Older recommendations aren't mailed."""
+"""The age up to which recommendations are mailed, which allows for downtime of the service."""
 UNREAD = ("evidence", "assumptions", "candidates", "how_to_apply")
 MOST_JOB_CHARACTERS, MOST_TITLE_CHARACTERS = 60, 90
 
 
 def due(now: datetime) -> Iterator[Due]:
-    """The best final recommendation of each job, for members who were subscribed at that time."""
+    """Yield the best final recommendation of each job, the first one on its pages, for members who
+    were subscribed at that time.
+    """
     subscriptions = wanted_by_workspace(ID)
     holding = _holding().filter(job__workspace__in=subscriptions, risk__lte=MOST_RISK_MAILED)
     recent = holding.filter(changed_at__gte=now - LOOK_BACK)
     rivals = holding.filter(job__in=recent.values("job")).defer(*UNREAD)
-    best = {row.job_id: row for row in sorted(rivals, key=_expected_saving_usd)}
+    best: dict[int, Recommendation] = {}
+    for row in rivals:
+        best.setdefault(row.job_id, row)
     for row in best.values():
         if row.changed_at < now - LOOK_BACK:
             continue
@@ -46,15 +50,10 @@ def due(now: datetime) -> Iterator[Due]:
                 yield Due(each.membership.user_id, workspace_id, str(row.uuid), about)
 
 
-def _expected_saving_usd(row: Recommendation) -> tuple[Decimal, int]:
-    """The order in which the advisor shows them; without a price the earliest is the best."""
-    probability = Decimal(str(1 - row.risk / MOST_RISK))
-    return (row.saving_usd or Decimal(0)) * probability, -row.pk
-
-
 def content(mail: Mail) -> Content | None:
-    """None: it was followed, dismissed or replaced meanwhile. Raises NotYetError while its run is
-    analysed again."""
+    """Return the mail's content; None if it was followed, dismissed or replaced meanwhile. Raises
+    NotYetError while its run is analysed again.
+    """
     advice = (
         _standing().filter(job__workspace=mail.workspace_id, uuid=UUID(mail.subject_key)).first()
     )
@@ -69,6 +68,7 @@ def content(mail: Mail) -> Content | None:
         "row": advice,
         "saving": saving_of(advice),
         "run": advice.run,
+        "cost_notes": [one_line(text, 500) for text in advice.run.summary.cost_notes],
         "seconds": advice.run.duration.total_seconds() if advice.run.duration else None,
         "change": [(shown.words(key), one_line(value)) for key, value in advice.change.items()],
         "dimension": one_line(shown.words(advice.risk_dimension)),
@@ -91,7 +91,7 @@ def _holding() -> QuerySet[Recommendation]:
 
 
 def _standing() -> QuerySet[Recommendation]:
-    """Undecided recommendations of runs that haven't failed or been stopped."""
+    """Return the undecided recommendations of runs that haven't failed or been stopped."""
     return Recommendation.objects.select_related("job", "run").filter(
         state=Recommendation.ACTIVE,
         run__state__in=(Run.RUNNING, Run.LOST, Run.FINISHED),
@@ -103,10 +103,16 @@ def _standing() -> QuerySet[Recommendation]:
 
 
 def _subject(job: str, title: str, advice: Recommendation) -> str:
+    """Return the subject. It has no amount while the machine isn't the one that is charged."""
     subject = f"{one_line(job, MOST_JOB_CHARACTERS)}: {one_line(title, MOST_TITLE_CHARACTERS)}"
-    if advice.monthly_saving_usd is None:
+    saving = saving_of(advice)
+    if saving.monthly_usd is None or (saving.is_at_least and not saving.monthly_usd):
         return subject
-    return f"{subject} (saves {shown.usd(advice.monthly_saving_usd)} a month)"
+    nodes = Node.objects.filter(attempt__run=advice.run_id)
+    if doubts([facts(node) for node in nodes]):
+        return subject
+    least = "at least " if saving.is_at_least else ""
+    return f"{subject} (saves {least}{shown.usd(saving.monthly_usd)} a month)"
 
 
 KIND = Kind(

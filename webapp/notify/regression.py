@@ -22,14 +22,15 @@ from webapp.templatetags import shown
 ID = "regression"
 BEGAN, ENDED = "began", "ended"
 LOOK_BACK = timedelta(days=7)
-"""Allows for downtime of the service. What older runs tell isn't news, such as imported ones."""
+"""The age up to which changes are mailed, which allows for downtime of the service. What older runs
+show isn't news, such as imported ones."""
 AT_MOST_EVERY = timedelta(days=1)
-"""For one person and job. Further news wait."""
+"""The least time between two mails to one person about one job. Further news wait."""
 MOST_JOB_CHARACTERS = 60
 
 
 def due(now: datetime) -> Iterator[Due]:
-    """What began or ended, for members who were subscribed at that time."""
+    """Yield what began or ended, for members who were subscribed at that time."""
     wanted, states = wanted_by_workspace(ID), _states()
     held_back = _told_lately(now)
     since = now - LOOK_BACK
@@ -46,7 +47,7 @@ def due(now: datetime) -> Iterator[Due]:
 
 
 def content(mail: Mail) -> Content | None:
-    """None: what it tells no longer holds."""
+    """Return the mail's content; None if its news no longer holds."""
     since, _, event = mail.subject_key.partition(":")
     row = _holding().filter(job__workspace=mail.workspace_id, since=UUID(since)).first()
     if row is None or event != _present_event(row):
@@ -65,8 +66,9 @@ def content(mail: Mail) -> Content | None:
 
 
 def _event(row: Regression, user_id: int, states: dict[tuple[int, str], str]) -> str:
-    """What this person has no mail about yet; empty: nothing. The end is news to those who were
-    told of the begin."""
+    """Return what this person has no mail about yet; empty if there is nothing. The end is news to
+    those who were told of the beginning.
+    """
     event = _present_event(row)
     if not event or (user_id, _key(row, event)) in states:
         return ""
@@ -75,25 +77,29 @@ def _event(row: Regression, user_id: int, states: dict[tuple[int, str], str]) ->
 
 
 def _present_event(row: Regression) -> str:
-    """Who accepts a regression needs no mail about it."""
+    """Return the event that the regression's state means; accepting it is no news, because a person
+    did that.
+    """
     if row.is_open:
         return BEGAN
     return ENDED if row.ended_by_id is not None and not row.is_accepted else ""
 
 
 def _key(row: Regression, event: str) -> str:
-    """By the first run: the row may be written again, in another job, too."""
+    """Return the mail's key, by the first run: the row may be written again, in another job,
+    too.
+    """
     return f"{row.since_id.hex}:{event}"
 
 
 def _states() -> dict[tuple[int, str], str]:
-    """(person, subject) -> the state of the mail. None is written a second time."""
+    """Return the state of the mail by (person, subject). None is written a second time."""
     mails = Mail.objects.filter(kind=ID).values_list("user_id", "subject_key", "state")
     return {(user_id, key): state for user_id, key, state in mails}
 
 
 def _told_lately(now: datetime) -> set[tuple[int, int]]:
-    """(person, job) of the last day's mails."""
+    """Return (person, job) of the last day's mails."""
     mails = Mail.objects.filter(kind=ID, created_at__gt=now - AT_MOST_EVERY)
     mails = mails.exclude(state=Mail.WITHDRAWN)
     lately = [
@@ -106,7 +112,7 @@ def _told_lately(now: datetime) -> set[tuple[int, int]]:
 
 
 def _holding() -> QuerySet[Regression]:
-    """Regressions of jobs and runs that aren't deleted."""
+    """Return the regressions of jobs and runs that aren't deleted."""
     kept = Regression.objects.filter(
         since__deleted_at=None,
         job__deleted_at=None,

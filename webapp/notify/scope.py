@@ -9,7 +9,7 @@ from webapp.notify.models import Mail, Subscription
 
 
 def mails_to(member: Membership) -> QuerySet[Mail]:
-    """The latest first."""
+    """Return the person's mails, the latest first."""
     own = Mail.objects.filter(user=member.user_id, workspace=member.workspace_id)
     return own.order_by("-created_at", "-pk")
 

@@ -1,4 +1,4 @@
-"""Who wants which kind of mail."""
+"""Subscribes people to kinds of mail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def switch(membership: Membership, kind: str, is_on: bool) -> Subscription:
 
 
 def still_wants(mail: Mail) -> bool:
-    """Whether the person is still a member and hasn't unsubscribed since it was written."""
+    """Return whether the person is still a member and hasn't unsubscribed since it was written."""
     held = Subscription.objects.filter(
         kind=mail.kind,
         membership__user=mail.user_id,

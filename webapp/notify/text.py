@@ -6,7 +6,7 @@ ELLIPSIS = "…"
 
 
 def one_line(text: object, at_most: int = 300) -> str:
-    """One line without control characters, cut at a length.
+    """Return one line without control characters, cut at a length.
 
     A job can have any name. Line breaks would start a new header or paragraph, and characters that
     reverse the writing direction could disguise a text.

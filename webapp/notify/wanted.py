@@ -1,4 +1,4 @@
-"""Who wants a kind of mail."""
+"""Finds the people who want a kind of mail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webapp.notify.models import Subscription
 
 
 def wanted_by_workspace(kind: str) -> dict[int, list[Subscription]]:
-    """Workspace -> the subscriptions of its members who want this kind of mail."""
+    """Return, by workspace, the subscriptions of its members who want this kind of mail."""
     held = Subscription.objects.filter(kind=kind, membership__user__is_active=True)
     by_workspace = defaultdict(list)
     for each in held.select_related("membership"):

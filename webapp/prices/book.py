@@ -25,7 +25,7 @@ def price_book(
     since: datetime | None = None,
     options: Collection[str] = (),
 ) -> PriceBook:
-    """The shared rows and the workspace's own rates in `regions`, and its discounts.
+    """Return the shared rows and the workspace's own rates in `regions`, and its discounts.
 
     Args:
         since: without rows that had ended by then; None: all.
@@ -45,7 +45,7 @@ def price_book(
 
 @cache
 def _rows_in(regions: int) -> Values:
-    """The rows in so many regions."""
+    """Return the rows in so many regions."""
     named = [Slot(f"region{place}", CharField()) for place in range(regions)]
     return Values(lambda: _rows(_WORKSPACE, named))
 
@@ -70,7 +70,9 @@ def _discounts() -> QuerySet[Discount]:
 
 
 def rows_elsewhere(workspace: Workspace, regions: Collection[str], key: PriceKey) -> list[PriceRow]:
-    """The rows that price the machine of `key` in `regions`, but for those that name no region."""
+    """Return the rows that price the machine of `key` in `regions`, but for those that name no
+    region.
+    """
     names = {key.instance_type, machine_name(key.instance_type), ""}
     names.add(provider(key.provider).short_name(key.instance_type))
     ours = Q(workspace=None) | Q(workspace=workspace)
@@ -99,12 +101,14 @@ def plain(row: Price) -> PriceRow:
         estimated=row.estimated,
         id=row.pk,
         seen_at=row.seen_at,
+        usd_per_kwh=row.usd_per_kwh,
+        pue=row.pue,
         note=row.note,
     )
 
 
 def columns(price: PriceRow) -> dict[str, Any]:
-    """The columns of a row for `price`, without id and workspace."""
+    """Return the columns of a row for `price`, without id and workspace."""
     values = {name: getattr(price, name) for name in _SAME_NAME}
     return values | asdict(price.key)
 

@@ -62,7 +62,7 @@ def _differs(row: Price, want: Price, names: Iterable[str]) -> bool:
 
 
 def _named(rows: Iterable[Price]) -> set[int]:
-    """The ids of those that a cost refers to."""
+    """Return the ids of those that a cost refers to."""
     ids = [row.pk for row in rows]
     found: set[int] = set()
     for start in range(0, len(ids), _BATCH):

@@ -26,7 +26,7 @@ _BATCH = 500
 
 @dataclass
 class Report:
-    """What a provider's file gave. `skipped`: lines that were left out, by reason."""
+    """Result of reading a provider's file. `skipped`: lines that were left out, by reason."""
 
     provider: str
     added: int = 0

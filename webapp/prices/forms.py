@@ -45,6 +45,10 @@ class RateForm(forms.Form):
     region = forms.CharField(label="Region", required=False)
     purchase_option = forms.ChoiceField(label="Purchase option", choices=list(_OPTIONS.items()))
     usd_per_hour = forms.CharField(label="USD per hour")
+    usd_per_kwh = forms.CharField(
+        label="Electricity of your own machines, USD per kWh", required=False
+    )
+    pue = forms.CharField(label="PUE of the data centre, at least 1", required=False)
     valid_from = forms.DateField(label="From (UTC)")
     valid_to = forms.DateField(label="Until (UTC)", required=False)
 

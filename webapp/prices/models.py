@@ -36,15 +36,19 @@ class Price(models.Model):
     purchase_option = models.CharField(max_length=32, default="on_demand")
     operating_system = models.CharField(max_length=32, default="linux")
     usd_per_hour = UsdField()
+    usd_per_kwh = UsdField(null=True, blank=True)
+    """The price of the electricity of own machines; None: not charged apart."""
+    pue = models.DecimalField(max_digits=5, decimal_places=3, null=True, blank=True)
+    """Power usage effectiveness, at least 1; None without `usd_per_kwh`."""
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, blank=True)
     source = models.CharField(max_length=200)
     precedence = models.IntegerField(default=0)
     estimated = models.BooleanField(default=False)
     seen_at = models.DateTimeField(null=True, blank=True)
-    """When the source last confirmed it. None: an own rate."""
+    """The time at which the source last confirmed the price; None for an own rate."""
     note = models.CharField(max_length=300, blank=True)
-    """Why it ends, or which source contradicts it."""
+    """The reason why the price ends, or the source that contradicts it."""
 
     class Meta:
         # Two, since NULLs are distinct in an SQLite index.
@@ -98,14 +102,14 @@ class PriceRefresh(Claimable):
     """The refresh of one source for one region, with its position, so that it can resume."""
 
     name = models.CharField(max_length=64, unique=True)
-    """`ec2/us-east-1`, `spot/eu-west-1`, ..."""
+    """The part's name: `ec2/us-east-1`, `spot/eu-west-1`, ..."""
     token = models.TextField(blank=True)
-    """Token of the next page; empty: from the beginning."""
+    """The token of the next page; empty for the beginning."""
     pages = models.PositiveIntegerField(default=0)
     rows_read = models.PositiveIntegerField(default=0)
     rows_new = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField(null=True, blank=True)
-    """When its first page was requested."""
+    """The time at which the first page was requested."""
 
     def __str__(self) -> str:
         return self.name
@@ -122,7 +126,7 @@ class Machine(models.Model):
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
     gone_at = models.DateTimeField(null=True, blank=True)
-    """When it was first missing from a complete list of the region."""
+    """The time at which the type was first missing from a complete list of the region."""
 
     class Meta:
         constraints = [

@@ -83,7 +83,7 @@ def end(row: Price | Discount, actor: User, now: datetime) -> bool:
 
 
 def _is_named(price: Price) -> bool:
-    """Whether a cost refers to the rate."""
+    """Return whether a cost refers to the rate."""
     return bool(price.costpart_set.exists())
 
 
@@ -92,7 +92,8 @@ def _identity(row: Price) -> tuple[object, ...]:
 
 
 def _same(known: Price, row: Price) -> bool:
-    return (known.usd_per_hour, known.valid_to) == (row.usd_per_hour, row.valid_to)
+    names = ("usd_per_hour", "valid_to", "usd_per_kwh", "pue")
+    return all(getattr(known, name) == getattr(row, name) for name in names)
 
 
 def _taken(known: Price) -> str:
@@ -109,7 +110,11 @@ def _words(row: Price | Discount) -> str:
 
 
 def _as_change(row: Price) -> dict[str, tuple[Any, Any]]:
-    return {
+    change: dict[str, tuple[Any, Any]] = {
         "usd_per_hour": (None, plain_usd(row.usd_per_hour)),
         "valid_from": (None, row.valid_from.isoformat()),
     }
+    if row.usd_per_kwh is not None and row.pue is not None:
+        change["usd_per_kwh"] = (None, plain_usd(row.usd_per_kwh))
+        change["pue"] = (None, plain_usd(row.pue))
+    return change

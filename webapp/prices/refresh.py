@@ -24,11 +24,11 @@ from webapp.prices.models import PriceRefresh
 from webapp.prices.sources import Part
 
 FRESH = timedelta(hours=20)
-"""A part that was refreshed this recently is skipped."""
+"""The time for which a refreshed part is skipped."""
 GOES_ON = timedelta(days=1)
-"""A part that was interrupted longer ago restarts."""
+"""The time after which an interrupted part restarts instead of continuing."""
 ASKED_BY_HAND = timedelta(minutes=2)
-"""Workers leave a part alone for so long that a person is about to refresh."""
+"""The time for which workers leave a part alone that a person is about to refresh."""
 _BULK_PAGE = 500
 _PROGRESS = ("token", "pages", "rows_read", "rows_new")
 KIND = Kind(
@@ -38,7 +38,7 @@ KIND = Kind(
     work="webapp.prices.tasks.refresh_part",
     key="name",
     limits=Limits(
-        # Renewed with each page.
+        # The lease is renewed with each page.
         lease=timedelta(minutes=2),
         max_attempts=5,
         first_pause=timedelta(minutes=10),
@@ -49,7 +49,7 @@ KIND = Kind(
     workspace=None,
     subject=lambda refresh: refresh.name,
     address=lambda _: reverse("prices:prices"),
-    # It uses the operator's credentials, so only the operator may retry it: `manage.py
+    # A refresh uses the operator's credentials, so only the operator may retry it: `manage.py
     # refresh_prices`.
     may_be_tried_again=False,
 )
@@ -67,7 +67,7 @@ class OvertakenError(RefreshError):
 
 
 def is_due(part: Part, now: datetime) -> bool:
-    """Whether to refresh the part, from the beginning or from where it was interrupted."""
+    """Return whether to refresh the part, from the beginning or from where it was interrupted."""
     row = PriceRefresh.objects.filter(name=part.name).first()
     if row is None or row.finished_at is None or _is_unfinished(row):
         return True
@@ -118,7 +118,7 @@ def carry_out(held: Refresh, on_page: OnPage) -> PriceRefresh:
         claims.fail(held, error)
         raise
     except BaseException:
-        # After an interruption by the caller it may be resumed at once.
+        # The part may be resumed at once after the caller interrupted it.
         claims.release(held, timezone.now())
         raise
     return _finished(part, held)

@@ -9,7 +9,7 @@ from typing import Any
 
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import catalogue
-from advisor.pricing.providers import DEFAULT, machine_name, providers
+from advisor.pricing.providers import DEFAULT, machine_name, provider, providers
 from advisor.pricing.providers.provider import Page, PriceSource, Provider
 from webapp.runs.models import Node
 
@@ -20,8 +20,8 @@ SPOT_KEPT = timedelta(days=90)
 
 
 def _known() -> Iterator[tuple[Provider, PriceSource]]:
-    for provider in providers().values():
-        yield from ((provider, source) for source in provider.sources)
+    for seller in providers().values():
+        yield from ((seller, source) for source in seller.sources)
 
 
 SOURCES = tuple(source.name for _, source in _known())
@@ -45,7 +45,7 @@ class Part:
 
     @property
     def kind(self) -> str:
-        """`offers`, `spot` or `machines`. A file of offers isn't a provider's source."""
+        """Return `offers`, `spot` or `machines`. A file of offers isn't a provider's source."""
         return next((s.kind for _, s in _known() if s.name == self.source), "offers")
 
     @property
@@ -54,12 +54,13 @@ class Part:
 
     @property
     def seller(self) -> Provider:
-        return next(provider for provider, s in _known() if s.name == self.source)
+        return next(seller for seller, s in _known() if s.name == self.source)
 
 
 def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
-    """Each source in each region; without regions, in all of its provider's."""
-    sellers = {source.name: provider for provider, source in _known()}
+    """Return each source in each region; without regions, in the usual ones and those of all
+    runs."""
+    sellers = {source.name: seller for seller, source in _known()}
     return [
         Part(source, region)
         for source in sources
@@ -68,24 +69,31 @@ def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
 
 
 def askable() -> list[str]:
-    """The sources of providers with credentials."""
+    """Return the sources of providers with credentials."""
     return [
         s.name for p in providers().values() if p.sources and p.has_credentials() for s in p.sources
     ]
 
 
-def regions_of(provider: str) -> list[str]:
-    """The regions of the bundled prices and of all runs."""
-    bundled = {row.key.region for row in bundled_prices() if row.key.provider == provider} - {""}
-    names = (provider, "") if provider == DEFAULT else (provider,)
+def regions_of(name: str) -> list[str]:
+    """Return the provider's usual regions and those of all runs."""
+    names = (name, "") if name == DEFAULT else (name,)
     nodes = Node.objects.filter(provider__in=names, instance_type__gt="", region__gt="")
-    return sorted(bundled | set(nodes.values_list("region", flat=True).distinct()))
+    used = nodes.values_list("region", flat=True).distinct()
+    return sorted({*provider(name).usual_regions, *used})
+
+
+def bundled_regions() -> list[str]:
+    """Return the regions with bundled prices of the providers that can be refreshed."""
+    sellers = {seller.name for seller, _ in _known()}
+    keys = (row.key for row in bundled_prices())
+    return sorted({key.region for key in keys if key.provider in sellers} - {""})
 
 
 def pages_of(
     part: Part, token: str, started_at: datetime, last_at: datetime | None
 ) -> Iterator[Page[Any]]:
-    """The remaining pages of a part, from `token` on.
+    """Return the remaining pages of a part, from `token` on.
 
     Args:
         last_at: when the part was last refreshed; spot prices are read from then on.
@@ -96,12 +104,13 @@ def pages_of(
 
 
 def _spot_types(part: Part) -> list[str]:
-    """All accelerated types, and those of runs there. A zone's spot prices change several times a
-    day, too often for all 900 types."""
+    """Return all accelerated types, and those of runs there. A zone's spot prices change several
+    times a day, too often for all 900 types.
+    """
     accelerated = {
         name
         for name, machine in catalogue().items()
-        if machine.gpu_count and machine.provider == part.provider and not machine.retired
+        if machine.gpu_count and machine.provider == part.provider and not machine.is_unlisted
     }
     used = Node.objects.filter(region=part.region, instance_type__gt="")
     return sorted(

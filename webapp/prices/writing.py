@@ -53,7 +53,7 @@ def _follows(row: Price, offer: Offer, now: datetime) -> datetime | None:
 
 
 def _open_rows(offers: Sequence[Offer]) -> dict[PriceKey, Price]:
-    """The rows of the same precedence without an end date, by price key."""
+    """Return the rows of the same precedence without an end date, by price key."""
     keys = {offer.key for offer in offers}
     options = {key.purchase_option for key in keys}
     rows = _shared(keys, {offer.precedence for offer in offers})
@@ -85,7 +85,9 @@ def write_spot(prices: Sequence[SpotPrice], now: datetime) -> int:
 def _new_spot(
     key: PriceKey, known: Iterable[Price], seen_prices: Iterable[SpotPrice], now: datetime
 ) -> list[Price]:
-    """Includes unchanged prices, because prices between them may arrive later."""
+    """Return the prices to write, unchanged ones included, because prices between them may arrive
+    later.
+    """
     times = {row.valid_from for row in known}
     changes = {price.since: price for price in seen_prices if price.since not in times}
     return [
@@ -94,7 +96,7 @@ def _new_spot(
 
 
 def _link(known: dict[PriceKey, list[Price]], now: datetime) -> None:
-    """Each row is valid until the next one. The last was seen just now."""
+    """Make each row valid until the next one. The last was seen just now."""
     touched = []
     for rows in known.values():
         rows.sort(key=lambda row: row.valid_from)
@@ -167,7 +169,7 @@ def _contradicted_by(row: Price) -> str:
 
 
 def _shared(keys: Iterable[PriceKey], precedences: Iterable[int] = LIST_PRECEDENCES) -> Any:
-    """The list prices that may have one of these keys."""
+    """Return the list prices that may have one of these keys."""
     keys = list(keys)
     return Price.objects.filter(
         workspace=None,

@@ -28,7 +28,7 @@ upload asks nobody about them."""
 
 @dataclass(frozen=True)
 class Upload:
-    """What an upload takes of the quotas.
+    """Amounts that an upload takes of the quotas.
 
     Attributes:
         body_bytes: the size of its body.
@@ -46,7 +46,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class _Window:
-    """What an upload adds to one window."""
+    """Amount that an upload adds to one window."""
 
     quota: Quota
     key: str
@@ -90,7 +90,7 @@ class Admission:
         return True
 
     def refuse(self) -> NoReturn:
-        """Say why there is no room. Raises Problem 429."""
+        """Refuse the upload and say why there is no room. Raises Problem 429."""
         assert self._beyond is not None  # noqa: S101 - there was no room
         window = self._beyond_window
         key, cost = (window.key, window.cost) if window else ("", 0)
@@ -107,7 +107,7 @@ class Admission:
             counters.asked(self._subtract, None)
 
     def _limits(self) -> list[int]:
-        """Of what it takes; those of the operator."""
+        """Return the operator's limits of what the upload takes."""
         limits = [STORED.limit(self._workspace), *(window.limit for window in self._windows)]
         return [limit for limit in limits if limit]
 
@@ -156,7 +156,7 @@ def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
         if admission.is_admitted:
             yield admission
             return
-    # What the process remembers of the limits may be some seconds old.
+    # The limits that the process remembers may be some seconds old.
     workspace.refresh_from_db(fields=["quotas"])
     with _attempted(workspace, token, upload) as admission:
         if not admission.is_admitted:
@@ -166,7 +166,9 @@ def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
 
 @contextmanager
 def _attempted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
-    """`admitted`, but what is beyond a quota isn't refused here: see `is_admitted`."""
+    """Count an upload as `admitted` does, without refusing what is beyond a quota: see
+    `is_admitted`.
+    """
     admission = counted(workspace, token, upload)
     try:
         yield admission
@@ -187,7 +189,7 @@ def _windows(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
 
 
 def _has_room_for_series(workspace: Workspace, upload: Upload) -> bool:
-    """False if some of the node's series are new and the workspace has too many."""
+    """Return False if some of the node's series are new and the workspace has too many."""
     node, hour = (upload.run_id, upload.machine_id), counters.hour_now()
     now = hour, hash(upload.series)
     if not upload.series or _seen.get(node) == now:
@@ -201,8 +203,9 @@ def _has_room_for_series(workspace: Workspace, upload: Upload) -> bool:
 
 
 def _add_series(known: counters.Counters, workspace: Workspace, upload: Upload, hour: int) -> int:
-    """1: refused. Series are told apart by a keyed digest, so that nobody can choose names that
-    Redis takes for the same."""
+    """Add the node's series; return 1 if they are refused. Series are told apart by a keyed digest,
+    so that nobody can choose names that Redis takes for the same.
+    """
     place = f"{upload.run_id}/{upload.machine_id}/"
     secret = settings.SECRET_KEY.encode()[:64]
     digests = [

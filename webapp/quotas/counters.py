@@ -34,7 +34,7 @@ class Counters:
         self.add_series: Script = self.redis.register_script(scripts.SERIES)
 
     def hours(self, window: str) -> dict[bytes, bytes]:
-        """The fields of a window."""
+        """Return the fields of a window."""
         return cast("dict[bytes, bytes]", self.redis.hgetall(window))
 
 
@@ -44,32 +44,36 @@ def _counters(url: str) -> Counters:
 
 
 def asked(question: Callable[[Counters], Answer], otherwise: Answer) -> Answer:
-    """What Redis answers; `otherwise` while it doesn't."""
+    """Return Redis's answer to the question, or `otherwise` while there is none."""
     return _outage.answer(lambda: question(_counters(settings.REDIS_URL)), otherwise, RedisError)
 
 
 def hour_now() -> int:
-    """Whole hours since 1970."""
+    """Return the whole hours since 1970."""
     return int(time.time()) // HOUR_SECONDS
 
 
 def window(quota: Quota, subject: int) -> str:
-    """The key of a quota's window for a workspace or token."""
+    """Return the key of a quota's window for a workspace or token."""
     return _key(quota.name, subject)
 
 
 def storage(workspace_id: int) -> str:
-    """A hash: `counted`, bytes when they were last counted, and `since`, accepted after that."""
+    """Return the key of the storage's hash: `counted`, bytes when they were last counted, and
+    `since`, accepted after that.
+    """
     return _key("storage", workspace_id)
 
 
 def series(workspace_id: int, hour: int) -> list[str]:
-    """The keys of the last 24 hours, the current one first."""
+    """Return the keys of the last 24 hours, the current one first."""
     return [_key(f"series:{workspace_id}", hour - age) for age in range(scripts.HOURS)]
 
 
 def trial(workspace_id: int) -> str:
-    """Where a set of series is tried. Only within a script, so nobody else sees it."""
+    """Return the key under which a set of series is tried. It exists only within a script, so
+    nobody else sees it.
+    """
     return _key("series-tried", workspace_id)
 
 
@@ -78,12 +82,14 @@ def new_run(run_id: UUID) -> str:
 
 
 def refusal(run_id: UUID) -> str:
-    """Why the last upload of a run was refused; deleted when one is accepted."""
+    """Return the key of the reason why the last upload of a run was refused; it is deleted when one
+    is accepted.
+    """
     return _key("refused", run_id)
 
 
 def amounts(fields: dict[bytes, bytes], hour: int) -> dict[int, int]:
-    """Hour -> amount of the hours that still count."""
+    """Return the amounts of the hours that still count, by hour."""
     hours = ((field, amount) for field, amount in fields.items() if field.isdigit())
     known = {int(field): int(amount) for field, amount in hours}
     return {each: known[each] for each in sorted(known) if hour - scripts.HOURS < each <= hour + 1}

@@ -23,27 +23,29 @@ if TYPE_CHECKING:
 
 SECONDS = 1.0
 LEAST_PART = 100
-"""At most this part of each limit is counted here."""
+"""The part of each limit that is counted here at most: one in so many."""
 
 _lock = threading.Lock()
 
 
 @dataclass
 class _Count:
-    """Of one workspace and token. It holds until the next question to Redis."""
+    """Count of one workspace and token, until the next question to Redis."""
 
     until: float = 0.0
-    """Monotonic seconds."""
+    """The end of the count in monotonic seconds."""
     body_bytes: int = 0
     stored_bytes: int = 0
 
 
 _counts: dict[tuple[str, ...], _Count] = {}
-"""By the keys of the storage and the windows of what is uploaded."""
+"""The counts by the keys of the storage and the windows of what is uploaded."""
 
 
 def begin(workspace: Workspace, token: Token | None) -> None:
-    """Redis has just counted an upload, and said that it is far from each limit."""
+    """Begin to count here, because Redis has just counted an upload and said that it is far from
+    each limit.
+    """
     own, now = _keys(workspace, token), time.monotonic()
     with _lock:
         over = {keys: _counts.pop(keys) for keys in _over(own, now)}
@@ -52,12 +54,14 @@ def begin(workspace: Workspace, token: Token | None) -> None:
 
 
 def _over(own: tuple[str, ...], now: float) -> list[tuple[str, ...]]:
-    """Those of others go on, or each question would end all of them."""
+    """Return the counts that end. Other tokens' deferrals continue; otherwise each question would
+    end all of them.
+    """
     return [keys for keys, count in _counts.items() if keys == own or now >= count.until]
 
 
 def take(workspace: Workspace, token: Token | None, upload: Upload, limits: Sequence[int]) -> bool:
-    """Count an upload here. False: Redis has to be asked."""
+    """Count an upload here; return False if Redis has to be asked."""
     with _lock:
         count = _counts.get(_keys(workspace, token))
         if count is None or upload.is_new_run or time.monotonic() >= count.until:
@@ -71,7 +75,7 @@ def take(workspace: Workspace, token: Token | None, upload: Upload, limits: Sequ
 
 
 def take_back(workspace: Workspace, token: Token | None, upload: Upload) -> None:
-    """Count it no longer, even if Redis has learnt of it meanwhile."""
+    """Remove an upload from the count, even if Redis has learnt of it meanwhile."""
     with _lock:
         count = _counts.setdefault(_keys(workspace, token), _Count())
         count.body_bytes -= upload.body_bytes
@@ -79,7 +83,7 @@ def take_back(workspace: Workspace, token: Token | None, upload: Upload) -> None
 
 
 def flush() -> None:
-    """Tell Redis what was counted here."""
+    """Add to Redis what was counted here."""
     with _lock:
         taken = dict(_counts)
         _counts.clear()

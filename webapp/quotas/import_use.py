@@ -23,14 +23,14 @@ KEPT_HOURS = 35 * 24
 _AMOUNTS: dict[str, Callable[[ImportUse], int]] = {
     IMPORTS.name: lambda row: row.imports,
     UNPACKED.name: lambda row: row.unpacked_bytes,
-    # Rounded up, so that what is used in many small parts is never shown as nothing.
+    # The amount is rounded up, so that what is used in many small parts is never shown as nothing.
     IMPORT_CPU.name: lambda row: math.ceil(row.cpu_seconds),
 }
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one quota's window holds.
+    """Use of one quota within its window.
 
     Attributes:
         by_hour: hour since 1970 -> amount, of the last 24 hours.
@@ -47,7 +47,7 @@ class Usage:
 
     @property
     def left(self) -> int | None:
-        """What may still be used; None: any amount."""
+        """Return what may still be used, or None for any amount."""
         return max(self.limit - self.used, 0) if self.limit else None
 
     def frees_at_hour(self) -> int:
@@ -68,7 +68,7 @@ def usages(workspace: Workspace) -> list[Usage]:
 def add(workspace_id: int, cpu_seconds: float, unpacked_bytes: int) -> None:
     """Count one attempt in the current hour."""
     hour = counters.hour_now()
-    # As a sum's part PostgreSQL would take the number for one of 32 bits.
+    # Without the cast, PostgreSQL would take the number for one of 32 bits as a sum's part.
     unpacked = Value(max(unpacked_bytes, 0), output_field=BigIntegerField())
     with transaction.atomic():
         row, _ = ImportUse.objects.get_or_create(workspace_id=workspace_id, hour=hour)

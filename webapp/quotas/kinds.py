@@ -1,4 +1,4 @@
-"""What one workspace or one token may use, and where its limit is set.
+"""The quotas of a workspace or a token, and where their limits are set.
 
 A limit is the operator's: settings for all workspaces, `manage.py quota` for one of them.
 """
@@ -21,7 +21,7 @@ ONE = {"runs": "run", "imports": "import"}
 
 @dataclass(frozen=True)
 class Quota:
-    """What is counted, for a workspace or for each of its tokens.
+    """Quota of a workspace or of each of its tokens.
 
     Attributes:
         name: in the workspace's own limits, the API and the counters.
@@ -40,12 +40,12 @@ class Quota:
     fix: str = ""
 
     def limit(self, workspace: Workspace) -> int:
-        """0: no limit."""
+        """Return the workspace's limit, 0 for none."""
         own = workspace.quotas.get(self.name)
         return int(getattr(settings, self.setting) if own is None else own)
 
     def words(self, amount: int) -> str:
-        """The amount with its unit. Sizes are in powers of 1024, as on every page."""
+        """Return the amount with its unit. Sizes are in powers of 1024, as on every page."""
         if self.unit == BYTES:
             return filesizeformat(amount).replace("\xa0", " ")
         if self.unit == SECONDS:
@@ -142,6 +142,5 @@ QUOTAS = (
     IMPORT_CPU,
 )
 OF_IMPORTS = (IMPORTS, UNPACKED, IMPORT_CPU)
-"""Counted in the database, so they hold while Redis is down, too."""
-OF_TOKENS = (TOKEN_UPLOADED, TOKEN_RUNS)
+"""The quotas that are counted in the database, so that they hold while Redis is down, too."""
 BY_NAME = {quota.name: quota for quota in QUOTAS}

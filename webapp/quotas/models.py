@@ -1,4 +1,4 @@
-"""What each workspace stores, as it was last counted, and what its imports used."""
+"""Stored amounts: what each workspace stores, as it was last counted, and what its imports used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StorageUse(models.Model):
 
 
 class ImportUse(models.Model):
-    """What the imports of a workspace used in one hour, of all attempts that ended in it.
+    """Use of a workspace's imports in one hour, of all attempts that ended in it.
 
     It outlives the imports: deleting a run gives nothing back.
     """

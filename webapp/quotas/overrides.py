@@ -17,11 +17,12 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 class OverrideError(ValueError):
-    """What is wrong, and what to write instead."""
+    """Raised for an invalid limit; the message says what is wrong and what to write instead."""
 
 
 def parsed(words: list[str]) -> dict[str, int | None]:
-    """`storage_bytes=10T`, `runs=0` (no limit), `series=default` -> limits; None: the default.
+    """Parse limits such as `storage_bytes=10T`, `runs=0` (no limit) and `series=default`, which is
+    None.
 
     Raises:
         OverrideError: an unknown quota, or no whole number.
@@ -46,7 +47,7 @@ def _parsed(word: str) -> tuple[str, int | None]:
 
 @transaction.atomic
 def change(workspace: Workspace, limits: Mapping[str, int | None]) -> None:
-    """Set limits of the workspace, by name; None: the default again."""
+    """Set limits of the workspace, by name; None restores the default."""
     held = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     before = dict(held.quotas)
     held.quotas = {name: n for name, n in {**before, **limits}.items() if n is not None}
@@ -59,7 +60,7 @@ def change(workspace: Workspace, limits: Mapping[str, int | None]) -> None:
 
 
 def workspaces_called(reference: str) -> list[Workspace]:
-    """By its id or name; several workspaces may have one name."""
+    """Return the workspaces of this id or name; several workspaces may have one name."""
     try:
         return list(Workspace.objects.filter(uuid=UUID(reference)))
     except ValueError:

@@ -17,7 +17,8 @@ from webapp.quotas.kinds import BY_NAME, Quota
 from webapp.runs.models import Run
 
 LEAST_SECONDS, MOST_SECONDS = 60, 3600
-"""Of Retry-After. Agents wait an hour at most, so that they notice a raised limit by then."""
+"""The bounds of Retry-After. Agents wait an hour at most, so that they notice a raised limit by
+then."""
 REMEMBERED_SECONDS = 2 * MOST_SECONDS
 LOGGED_EVERY_SECONDS = 60
 
@@ -28,7 +29,7 @@ _logged_at: dict[str, float] = {}
 
 @dataclass(frozen=True)
 class Refusal:
-    """The last upload of a run was refused because of this quota."""
+    """Refusal of a run's last upload because of this quota."""
 
     quota: Quota
     at: datetime
@@ -38,7 +39,9 @@ class Refusal:
 def refuse(
     workspace: Workspace, run_id: UUID, quota: Quota, window: str = "", cost: int = 0
 ) -> NoReturn:
-    """`window`: the key of the quota's counter, if it has one, and what the upload costs there."""
+    """Refuse an upload. `window` is the key of the quota's counter, if it has one, and `cost` what
+    the upload adds there.
+    """
     _remember(run_id, quota)
     _log(workspace, quota)
     limit = quota.limit(workspace)
@@ -73,7 +76,8 @@ def refuse_import(workspace: Workspace, quota: Quota, free_hour: int) -> NoRetur
 
 
 def frees_at_hour(amounts: dict[int, int], hour: int, cost: int, limit: int) -> int:
-    """The hour since 1970 from which on `cost` more is within the limit, at most 24 from now.
+    """Return the hour since 1970 from which on `cost` more is within the limit, at most 24 from
+    now.
 
     Args:
         amounts: hour -> amount, of the hours that still count.
@@ -88,7 +92,9 @@ def frees_at_hour(amounts: dict[int, int], hour: int, cost: int, limit: int) -> 
 
 
 def last_refusal(run: Run) -> Refusal | None:
-    """None: its last upload was accepted, or the last try was long ago, or Redis is down."""
+    """Return the refusal of the run's last upload; None if it was accepted, or the last try was
+    long ago, or Redis is down.
+    """
     said = counters.asked(lambda known: known.redis.get(counters.refusal(run.pk)), None)
     if not isinstance(said, bytes):
         return None
@@ -122,7 +128,7 @@ def _remember(run_id: UUID, quota: Quota) -> None:
 
 
 def _log(workspace: Workspace, quota: Quota) -> None:
-    """Once a minute for each quota."""
+    """Log the refusal once a minute for each quota."""
     now = time.monotonic()
     if now - _logged_at.get(quota.name, -math.inf) >= LOGGED_EVERY_SECONDS:
         _logged_at[quota.name] = now

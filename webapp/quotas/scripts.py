@@ -15,7 +15,7 @@ RUN_KNOWN_SECONDS = 3600
 """The nodes of a new run begin at the same time: for an hour it counts once."""
 STORAGE_FULL, COUNTED_WITH_RUN, COUNTED_FAR_FROM_LIMITS = -1, -2, -3
 FAR = 0.9
-"""The share of a limit below which it is far."""
+"""The share of a limit below which an amount counts as far from it."""
 
 CHARGE = f"""
 local hour, stored = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -22,14 +22,14 @@ from webapp.quotas.models import StorageUse
 from webapp.runs.models import Artefact, Chunk, Segment
 
 MOST_JOBS = 10
-"""The largest ones that are named."""
+"""The most jobs that are named, the largest first."""
 COMPACTED_WITHIN = timedelta(hours=3)
 """The object of a compacted segment is deleted after an hour. Older rows, of which there may be
 hundreds of millions, aren't read."""
 FORGOTTEN_AFTER = timedelta(days=7)
-"""By Redis, of a workspace that is no longer counted."""
+"""The time after which Redis forgets a workspace that is no longer counted."""
 MOST_RUNS_LOOKED_UP = 200
-"""At a time, with chunks of an earlier version."""
+"""The most runs whose sizes are looked up at a time, with chunks of an earlier version."""
 
 
 def count(now: datetime) -> None:
@@ -46,8 +46,9 @@ def count(now: datetime) -> None:
 
 
 def _reader(workspace_id: int):  # type: ignore[no-untyped-def]
-    """Accepted since the last count. What is accepted while the next one reads counts twice until
-    the one after it, rather than not at all."""
+    """Return a function that reads what was accepted since the last count. What is accepted while
+    the next one reads counts twice until the one after it, rather than not at all.
+    """
     return lambda known: int(known.redis.hget(counters.storage(workspace_id), "since") or 0)
 
 
@@ -74,7 +75,7 @@ def _save(workspace_id: int, jobs: Counter[int], now: datetime) -> None:
 
 
 def _bytes_by_job(now: datetime) -> dict[int, Counter[int]]:
-    """Workspace -> job -> bytes of its objects."""
+    """Return the bytes of its objects for each workspace and job."""
     found: dict[int, Counter[int]] = defaultdict(Counter)
     for rows, run, size in _objects(now):
         of_jobs = rows.order_by().values_list(f"{run}__workspace", f"{run}__job")
@@ -84,7 +85,7 @@ def _bytes_by_job(now: datetime) -> dict[int, Counter[int]]:
 
 
 def _objects(now: datetime) -> Iterator[tuple[QuerySet, str, str]]:  # type: ignore[type-arg]
-    """Rows with an object, the path to their run, and the field of their size."""
+    """Yield rows with an object, the path to their run, and the field of their size."""
     is_hot = Q(compacted_at=None) | Q(compacted_at__gt=now - COMPACTED_WITHIN)
     hot = Segment.objects.with_object().filter(is_hot)
     yield hot, "session__node__attempt__run", "body_bytes"
@@ -93,7 +94,7 @@ def _objects(now: datetime) -> Iterator[tuple[QuerySet, str, str]]:  # type: ign
 
 
 def _look_up_sizes(store: ObjectStore) -> None:
-    """Of chunks that an earlier version wrote."""
+    """Look up the sizes of chunks that an earlier version wrote."""
     unknown = Chunk.objects.filter(size_bytes=None).order_by()
     runs = unknown.values_list(F("node__attempt__run"), flat=True).distinct()
     for run_id in list(runs[:MOST_RUNS_LOOKED_UP]):
@@ -101,7 +102,7 @@ def _look_up_sizes(store: ObjectStore) -> None:
 
 
 def _look_up_sizes_of(run_id: UUID, store: ObjectStore) -> None:
-    """An object that is gone takes nothing."""
+    """Look up the sizes of a run's chunks. An object that is gone takes nothing."""
     sizes = {stored.key: stored.size_bytes for stored in store.list(f"runs/{run_id}/")}
     chunks = list(Chunk.objects.filter(node__attempt__run=run_id, size_bytes=None))
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""What a workspace uses of its quotas."""
+"""URL of the page about a workspace's use of its quotas."""
 
 from django.urls import path
 

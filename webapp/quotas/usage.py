@@ -1,4 +1,4 @@
-"""What a workspace uses of its quotas, for pages and the API."""
+"""A workspace's use of its quotas, for pages and the API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from webapp.runs import scope as runs
 from webapp.runs.models import Job
 
 CLOSE_SHARE = 0.8
-"""Of a limit, from which on owners are told. A usual first alert for budgets and disks."""
+"""The share of a limit above which owners see a notice, a usual first alert for budgets and
+disks."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +48,17 @@ class Line:
 
     @property
     def share(self) -> float:
-        """Of the limit; 0 without one."""
+        """Return the used share of the limit; 0 without a limit."""
         return (self.used or 0) / self.limit if self.limit else 0.0
 
     @property
     def percent(self) -> int:
-        """Rounded down: only what is used up is 100."""
+        """Return the used percentage, rounded down: only a quota that is used up has 100."""
         return min(int(self.share * 100), 100)
 
     @property
     def bar_width(self) -> int:
-        """Of 1000."""
+        """Return the width of the bar, of 1000."""
         return min(int(self.share * 1000), 1000)
 
     @property
@@ -72,7 +73,7 @@ class Line:
 
     @property
     def use_words(self) -> str:
-        """What is used of the limit; one unit is enough for both."""
+        """Return the used amount and the limit as text; one unit is enough for both."""
         has_unit = self.quota.unit in (BYTES, SECONDS)
         used = self.used_words if has_unit else f"{self.used or 0:,}"
         return f"{used} of {self.limit_words}"
@@ -86,7 +87,7 @@ class Line:
 class TokenUse:
     token: Token
     lines: tuple[Line, ...]
-    """Uploaded, new runs."""
+    """The token's quotas: uploads and new runs."""
 
     @property
     def fullest(self) -> Line:
@@ -100,7 +101,7 @@ class JobUse:
 
 
 def lines(workspace: Workspace) -> list[Line]:
-    """The workspace's own quotas. Reads no rows."""
+    """Return the workspace's own quotas. Reads no rows."""
     deferral.flush()
     hour = counters.hour_now()
     keys = [counters.window(quota, workspace.pk) for quota in (UPLOADED, RUNS)]
@@ -132,13 +133,13 @@ def _import_line(usage: import_use.Usage) -> Line:
 
 
 def pressing(workspace: Workspace) -> list[Line]:
-    """Those that are close to their limit or have reached it, the fullest first."""
+    """Return the quotas that are close to their limit or have reached it, the fullest first."""
     found = [line for line in lines(workspace) if line.state != "ok"]
     return sorted(found, key=lambda line: -line.share)
 
 
 def by_token(workspace: Workspace) -> list[TokenUse]:
-    """Tokens that uploaded in the last 24 hours, the busiest first."""
+    """Return the tokens that uploaded in the last 24 hours, the busiest first."""
     deferral.flush()
     tokens, hour = list(accounts.tokens_of(workspace)), counters.hour_now()
 
@@ -159,12 +160,12 @@ def by_token(workspace: Workspace) -> list[TokenUse]:
 
 
 def storage(workspace: Workspace) -> StorageUse | None:
-    """As last counted; None before the first time."""
+    """Return the stored bytes as last counted, or None before the first count."""
     return StorageUse.objects.filter(workspace=workspace).first()
 
 
 def largest_jobs(workspace: Workspace, use: StorageUse | None) -> list[JobUse]:
-    """Without those that were deleted since."""
+    """Return the largest jobs, without those that were deleted since."""
     sizes = dict(use.jobs) if use else {}
     jobs = runs.jobs_of(workspace).in_bulk(sizes.keys())
     return [JobUse(jobs[pk], size) for pk, size in sizes.items() if pk in jobs and size]
@@ -184,13 +185,15 @@ def _window(
     used = sum(known.values())
     if not used:
         return Line(quota, 0, limit)
-    # When one more fits: within the limit, or below what is used.
+    # The time at which one more fits: within the limit, or below what is used.
     most = min(used, limit or used)
     return Line(quota, used, limit, _moment(frees_at_hour(known, hour, 1, most)))
 
 
 def _stored(fields: dict[bytes, bytes] | None) -> int | None:
-    """None before the first count: what was stored before it is unknown."""
+    """Return the stored bytes; None before the first count, because what was stored before it is
+    unknown.
+    """
     if not fields or b"counted" not in fields:
         return None
     return int(fields[b"counted"]) + int(fields.get(b"since", 0))

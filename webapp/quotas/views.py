@@ -12,7 +12,7 @@ from webapp.quotas import usage as selector
 
 @require_safe
 def usage(request: PersonRequest) -> HttpResponse:
-    """Each quota with its limit, then tokens and jobs that use most."""
+    """Shows each quota with its limit, then tokens and jobs that use most."""
     counted = selector.storage(request.workspace)
     context = {
         "lines": selector.lines(request.workspace) + selector.import_lines(request.workspace),

@@ -30,7 +30,7 @@ SAMPLES = ("raw", "tiers", "artefact")
 
 
 def planned(now: datetime) -> list[Doomed]:
-    """What a full round would delete, in the order of deletion."""
+    """Return what a full round would delete, in the order of deletion."""
     store = _store()
     kept, deleted = _workspaces(now)
     due_items = [item for workspace in kept for item in plan(workspace, store, now)]
@@ -54,7 +54,7 @@ def of_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
 
 
 def _workspaces(now: datetime) -> tuple[list[Workspace], list[Workspace]]:
-    """The workspaces to keep, and those to delete completely."""
+    """Return the workspaces to keep, and those to delete completely."""
     deleted = due.deleted_workspaces(now).order_by("pk")
     return list(Workspace.objects.exclude(pk__in=deleted).order_by("pk")), list(deleted)
 
@@ -129,7 +129,9 @@ def _forget(run_id: UUID | None, batch: list[Doomed]) -> None:
 
 
 def _delete_run(item: Doomed, workspace: Workspace, now: datetime) -> bool:
-    """Returns False if it is no longer due: a person restored it or changed the setting."""
+    """Delete a run. Returns False if it is no longer due: a person restored it or changed the
+    setting.
+    """
     old, deleted = due.old_runs(workspace, now), due.deleted_runs(workspace, now)
     ids = _one(item.run_id)
     run = old.filter(pk__in=ids).first() or deleted.filter(pk__in=ids).first()
@@ -153,8 +155,9 @@ def _delete_rows_and_objects(run: Run) -> None:
 
 
 def _keys(run: Run) -> list[str]:
-    """The objects that this run's rows refer to. Any other object is an orphan or being
-    uploaded."""
+    """Return the objects that this run's rows refer to. Any other object is an orphan or being
+    uploaded.
+    """
     every = (
         Segment.objects.filter(session__node__attempt__run=run),
         Chunk.objects.filter(node__attempt__run=run),
@@ -164,7 +167,7 @@ def _keys(run: Run) -> list[str]:
 
 
 def _delete_job(item: Doomed, workspace: Workspace, now: datetime) -> bool:
-    """Returns False if it was restored, or one of its runs is kept."""
+    """Delete a job. Returns False if it was restored, or one of its runs is kept."""
     empty = due.deleted_jobs(workspace, now).filter(pk__in=[item.row], runs=None)
     return empty.delete()[0] > 0
 

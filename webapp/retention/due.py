@@ -18,20 +18,20 @@ from webapp.runs.models import UNDO_DAYS, Artefact, Chunk, Job, Run, Segment
 Row = TypeVar("Row", bound=Model)
 
 UNDO_WORKSPACE = timedelta(days=7)
-"""How long the deletion of a workspace can be undone."""
+"""The time for which the deletion of a workspace can be undone."""
 HOUR = timedelta(hours=1)
 UNDO_RUN = timedelta(days=UNDO_DAYS)
 
 
 def settled_runs(workspace: Workspace) -> QuerySet[Run]:
-    """Finished or lost runs whose analysis is complete."""
+    """Return the finished or lost runs whose analysis is complete."""
     pending = Analysis.objects.filter(is_open(), run=OuterRef("pk"))
     ended = Run.objects.filter(workspace=workspace).exclude(state=Run.RUNNING)
     return ended.exclude(Exists(pending))
 
 
 def raw_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
-    """Expired single samples, if 60 s means of the same hour are kept."""
+    """Return the expired single samples, if 60 s means of the same hour are kept."""
     tier = Chunk.objects.filter(
         node=OuterRef("node"),
         kind="samples",
@@ -44,16 +44,19 @@ def raw_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
 
 
 def tier_chunks(workspace: Workspace, now: datetime) -> QuerySet[Chunk]:
-    """Expired compacted objects: tiers, steps, events, single samples; and chunks of many hours of
-    which any hour expired. Charts read the other hours from chunks of their own."""
+    """Return the expired compacted objects: tiers, steps, events, single samples; and chunks of
+    many hours of which any hour expired. Charts read the other hours from chunks of their own.
+    """
     days = workspace.keep_tiers_days
     charts = _older(_kept(workspace), "starts_at", now - HOUR, days).filter(kind__in=CHART_KINDS)
     return _chunks(workspace, now, days) | charts
 
 
 def left_segments(workspace: Workspace, now: datetime) -> QuerySet[Segment, tuple[str, UUID]]:
-    """Object keys of uploads that were never compacted, because an object of their hour can't be
-    read. Each with its run: by a subquery, since with joins SQLite can begin with every session."""
+    """Return the object keys of uploads that were never compacted, because an object of their hour
+    can't be read, each with its run. The run comes by a subquery, since with joins SQLite can begin
+    with every session.
+    """
     run = Run.objects.filter(attempts__nodes__sessions=OuterRef("session"))
     is_settled = Exists(
         settled_runs(workspace).filter(attempts__nodes__sessions=OuterRef("session"))
@@ -69,7 +72,9 @@ def artefacts(workspace: Workspace, now: datetime) -> QuerySet[Artefact]:
 
 
 def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
-    """Expired runs, except those behind a followed recommendation or a realised saving."""
+    """Return the expired runs, except those behind a followed recommendation or a realised
+    saving.
+    """
     followed = Recommendation.objects.exclude(
         state__in=(Recommendation.ACTIVE, Recommendation.EXPIRED)
     )
@@ -80,13 +85,13 @@ def old_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
 
 
 def deleted_runs(workspace: Workspace, now: datetime) -> QuerySet[Run]:
-    """Deleted, alone or with their job, too long ago to be undone."""
+    """Return the runs that were deleted, alone or with their job, too long ago to be undone."""
     gone = Q(deleted_at__lt=now - UNDO_RUN) | Q(job__in=deleted_jobs(workspace, now))
     return Run.objects.filter(gone, workspace=workspace)
 
 
 def deleted_jobs(workspace: Workspace, now: datetime) -> QuerySet[Job]:
-    """Jobs to delete. The jobs merged into each are deleted with it."""
+    """Return the jobs to delete. The jobs merged into each are deleted with it."""
     return Job.objects.filter(workspace=workspace, deleted_at__lt=now - UNDO_RUN)
 
 
@@ -104,12 +109,14 @@ def _kept(workspace: Workspace) -> QuerySet[Chunk]:
 
 
 def _is_settled(workspace: Workspace, run: str) -> Exists:
-    """Asked for each row that has expired: most runs of a workspace have none."""
+    """Return the condition that a row's run is settled. It is evaluated for each row that has
+    expired: most runs of a workspace have none.
+    """
     return Exists(settled_runs(workspace).filter(pk=OuterRef(run)))
 
 
 def _older(rows: QuerySet[Row], field: str, now: datetime, days: int | None) -> QuerySet[Row]:
-    """Rows whose `field` is more than `days` ago; none if they are kept indefinitely."""
+    """Return the rows whose `field` is more than `days` ago; none if they are kept indefinitely."""
     if days is None:
         return rows.none()
     return rows.filter(**{f"{field}__lt": now - timedelta(days=days)})

@@ -18,7 +18,9 @@ FIELDS = {
 
 
 class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]
-    """Days, at least 1; empty: forever. Results are kept at least as long as their samples."""
+    """Form of days, at least 1; empty means forever. Results are kept at least as long as their
+    samples.
+    """
 
     class Meta:
         model = Workspace

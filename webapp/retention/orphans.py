@@ -14,12 +14,13 @@ from webapp.retention.plan import Doomed, run_of
 from webapp.runs.models import Artefact, Chunk, Segment
 
 YOUNG = timedelta(days=1)
-"""An object is written before its row, so a young one may belong to a running upload."""
+"""The age below which an object is left alone: it is written before its row, so it may belong to a
+running upload."""
 PAGE = 500
 
 
 def orphans(store: ObjectStore, now: datetime) -> Iterator[Doomed]:
-    """Every object older than `YOUNG` without a row, of all workspaces, page by page."""
+    """Yield every object older than `YOUNG` without a row, of all workspaces, page by page."""
     listing = iter(store.list("runs/"))
     while page := list(islice(listing, PAGE)):
         old = [stored for stored in page if stored.changed_at < now - YOUNG]
@@ -28,8 +29,9 @@ def orphans(store: ObjectStore, now: datetime) -> Iterator[Doomed]:
 
 
 def _known(keys: list[str]) -> set[str]:
-    """Those with a row: nearly all are among the rows of their keys' runs, so only the rest is
-    looked for among all rows."""
+    """Return the keys with a row: nearly all are among the rows of their keys' runs, so only the
+    rest is looked for among all rows.
+    """
     runs = {run_id for key in keys if (run_id := run_of(key))}
     segments, artefacts = Segment.objects.with_object(), Artefact.objects.all()
     known = _among(

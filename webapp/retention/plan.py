@@ -38,7 +38,7 @@ class Doomed:
 
 
 def plan(workspace: Workspace, store: ObjectStore, now: datetime) -> list[Doomed]:
-    """Everything of one workspace that has expired at `now`, each item once."""
+    """Return everything of one workspace that has expired at `now`, each item once."""
     runs = list(_runs(workspace, store, now))
     whole = {doomed.run_id for doomed in runs}
     samples = [item for item in _samples(workspace, store, now) if item.run_id not in whole]
@@ -47,7 +47,7 @@ def plan(workspace: Workspace, store: ObjectStore, now: datetime) -> list[Doomed
 
 
 def whole_workspace(workspace: Workspace, store: ObjectStore) -> list[Doomed]:
-    """Everything of a workspace, then the workspace itself."""
+    """Return everything of a workspace, then the workspace itself."""
     runs = [
         _run(run, store) for run in Run.objects.filter(workspace=workspace).select_related("job")
     ]
@@ -69,19 +69,19 @@ def _run(run: Run, store: ObjectStore) -> Doomed:
 
 
 def prefix(run_id: UUID) -> str:
-    """The key prefix of all objects of a run."""
+    """Return the key prefix of all objects of a run."""
     return f"runs/{run_id}/"
 
 
 def run_of(key: str) -> UUID | None:
-    """Whose object has this key; None: it isn't a run's."""
+    """Return the run that has the object of this key, or None if it isn't a run's."""
     with suppress(ValueError, IndexError):
         return UUID(key.split("/")[1])
     return None
 
 
 def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
-    """Objects that have a row: single samples, tiers, steps, events and artefacts."""
+    """Yield the objects that have a row: single samples, tiers, steps, events and artefacts."""
     owners: dict[str, tuple[Kind, UUID]] = {}
     for chunk in due.raw_chunks(workspace, now):
         owners[chunk.object_key] = ("raw", chunk.node.attempt.run_id)
@@ -98,6 +98,6 @@ def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterato
 
 
 def _sizes(store: ObjectStore, run_ids: Iterable[UUID]) -> dict[str, int]:
-    """Key -> size in bytes; one listing per run."""
+    """Return the size in bytes of each key; one listing per run."""
     listings = (store.list(prefix(run_id)) for run_id in run_ids)
     return {stored.key: stored.size_bytes for listing in listings for stored in listing}

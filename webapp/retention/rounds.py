@@ -16,7 +16,7 @@ from webapp.retention import deletion
 from webapp.retention.models import RetentionRound
 
 MOST_SECONDS = 3600
-"""After this time the worker ends a round. The next attempt continues it."""
+"""The time after which the worker ends a round. The next attempt continues it."""
 AFTER_BACKUP = timedelta(minutes=10)
 """A round that a backup stopped is tried again after this time."""
 KIND = Kind(

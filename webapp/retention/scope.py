@@ -1,4 +1,4 @@
-"""What the members of a workspace may see of its retention."""
+"""Selects the parts of a workspace's retention that its members may see."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECO
 
 @shared_task(name="retention.carry_out", **LIMITS)
 def carry_out() -> None:
-    """Once a day: queue a round for every workspace, and delete orphans and old counts."""
+    """Queue a round for every workspace once a day, and delete orphans and old counts."""
     rounds.want_all()
     waking.wake()
     import_use.delete_old()

@@ -33,7 +33,7 @@ def save(
 
 
 def _values(before: Overrides, after: Overrides) -> dict[str, tuple[object, object]]:
-    """`rule.parameter` -> (before, after); None: inherited."""
+    """Return (before, after) by `rule.parameter`; None means inherited."""
     old, new = _flat(before), _flat(after)
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     return {name: (old.get(name), new.get(name)) for name in names}

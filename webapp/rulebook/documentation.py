@@ -25,12 +25,12 @@ class Section:
 
 
 def introduction(rule: Rule) -> str:
-    """The docstring's first sentence."""
+    """Return the docstring's first sentence."""
     return " ".join(rule.documentation.partition("\n\n")[0].split())
 
 
 def sections(rule: Rule) -> list[Section]:
-    """What it checks, why it costs money, when it fires, ..."""
+    """Return the sections: what it checks, why it costs money, when it fires, ..."""
     parsed: list[Section] = []
     for part in re.split(r"^## ", rule.documentation, flags=re.MULTILINE)[1:]:
         title, _, text = part.partition("\n")
@@ -39,7 +39,7 @@ def sections(rule: Rule) -> list[Section]:
 
 
 def pieces(text: str) -> list[tuple[str, str]]:
-    """A line as (kind, text): `code`, `strong` or `plain`."""
+    """Return a line as (kind, text): `code`, `strong` or `plain`."""
     parts, at = [], 0
     for match in _INLINE.finditer(text):
         parts += [("plain", text[at : match.start()])]

@@ -73,11 +73,13 @@ class ParametersForm(forms.Form):
                 self.fields[f"{owner}.{parameter.name}"] = ParameterField(parameter)
 
     def shared_lines(self) -> list[ParameterLine]:
-        """The parameters of all rules."""
+        """Return the parameters of all rules."""
         return [self._line(materiality.SHARED, each) for each in materiality.PARAMETERS]
 
     def groups(self) -> Iterator[tuple[Rule, list[ParameterLine], bool]]:
-        """Each rule with parameters, their lines, and whether any of them is set or invalid."""
+        """Yield each rule with parameters, their lines, and whether any of them is set or
+        invalid.
+        """
         for rule in all_rules().values():
             lines = [self._line(rule.id, parameter) for parameter in rule.parameters]
             if lines:
@@ -91,7 +93,7 @@ class ParametersForm(forms.Form):
             raise forms.ValidationError(str(error)) from None
 
     def own(self) -> Overrides:
-        """The values set; a line overrides the field of the same parameter."""
+        """Return the values set; a line overrides the field of the same parameter."""
         overrides: Overrides = {}
         for owner, parameters in _owners():
             values = {p.name: self.cleaned_data[f"{owner}.{p.name}"] for p in parameters}
@@ -107,25 +109,25 @@ class ParametersForm(forms.Form):
 
 
 class WorkspaceRulesForm(ParametersForm):
-    """With the preset, which only the workspace has."""
+    """Form with the preset, which only the workspace has."""
 
     preset = forms.ChoiceField(label="Preset", choices=PRESETS)
 
 
 def _owners() -> Iterator[tuple[str, tuple[Parameter, ...]]]:
-    """All rules together, then each rule, with the parameters."""
+    """Yield all rules together, then each rule, with the parameters."""
     yield materiality.SHARED, materiality.PARAMETERS
     for rule in all_rules().values():
         yield rule.id, rule.parameters
 
 
 def as_text(parameter: Parameter, value: float) -> str:
-    """A number, or the word of a choice."""
+    """Return a number, or the word of a choice."""
     return parameter.choices[int(value)] if parameter.choices else f"{value:.12g}"
 
 
 def _written(own: Overrides) -> dict[str, str]:
-    """`<rule>.<parameter>` -> its value as text."""
+    """Return each value as text, by `<rule>.<parameter>`."""
     return {
         f"{rule}.{name}": as_text(parameter_of(rule, name), value)
         for rule, values in own.items()

@@ -1,4 +1,4 @@
-"""How often other thresholds would have fired recently, from stored numbers."""
+"""Counts, from stored numbers, how often other thresholds would have fired recently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.utils import timezone
 from advisor.money import rounded_usd
 from rules.parameter import Preset, Values
 from rules.registry import all_rules
-from rules.rule import Rule
+from rules.rule import Rule, Verdict
 from webapp.accounts.models import Workspace
 from webapp.analysis.judging import judged_by
 from webapp.analysis.models import Judgement
@@ -30,11 +30,11 @@ MOST_RUNS = 1_000
 
 @dataclass
 class Effect:
-    """How one rule changes for the runs of the last DAYS days."""
+    """Effect of other thresholds on one rule, for the runs of the last DAYS days."""
 
     rule: Rule
     fired: int = 0
-    """Fired with the thresholds in use."""
+    """The number of runs in which it fired with the thresholds in use."""
     would_fire: int = 0
     unknown: int = 0
     """Runs that must be measured again from their samples."""
@@ -42,13 +42,13 @@ class Effect:
     """Runs in which it would fire and didn't, the newest first."""
     gone: list[Run] = field(default_factory=list)
     usd: Decimal | None = Decimal(0)
-    """The most that its findings cost; None: one of them has no price."""
+    """The most that its findings cost; None if one of them has no price."""
     would_usd: Decimal | None = Decimal(0)
     """The same by the new thresholds."""
 
 
 def effects(workspace: Workspace, job: Job | None, preset: str, own: Overrides) -> list[Effect]:
-    """For each rule that the new values change, how often it fired and would have fired.
+    """Return, for each rule that the new values change, how often it fired and would have fired.
 
     Args:
         own: the new values of the job, or of the workspace if `job` is None.
@@ -81,14 +81,18 @@ def _count(effect: Effect, row: Judgement, values: Mapping[str, Values]) -> None
     if fired:
         effect.usd = _sum(effect.usd, row.waste_usd_high)
     if would_fire:
-        seconds = row.waste_seconds_high if judged is None else judged.verdict.waste_seconds_high
-        effect.would_usd = _sum(effect.would_usd, _waste_usd(row, seconds))
+        usd = row.waste_usd_high if judged is None else _usd(row, judged.verdict)
+        effect.would_usd = _sum(effect.would_usd, usd)
 
 
-def _waste_usd(row: Judgement, seconds: float) -> Decimal | None:
-    """At the run's price; None: it has none."""
-    if row.waste_usd_high is not None and seconds == row.waste_seconds_high:
-        return row.waste_usd_high
+def _usd(row: Judgement, verdict: Verdict) -> Decimal | None:
+    """Return what another verdict would cost, in proportion to what the stored one claims; if that
+    claims nothing, all that it claims itself. None without a price.
+    """
+    before = sum(claim.high * claim.seconds for claim in row.own_claims)
+    seconds = verdict.claimed_seconds_high
+    if before and row.waste_usd_high is not None:
+        return rounded_usd(Fraction(row.waste_usd_high) * Fraction(seconds) / Fraction(before))
     run, length = row.run, row.run.duration
     if run.cost_usd is None or not length:
         return None
@@ -101,7 +105,7 @@ def _sum(usd: Decimal | None, more: Decimal | None) -> Decimal | None:
 
 
 def recent_runs(workspace: Workspace, job: Job | None = None) -> RunQuerySet:
-    """Runs, without probes, that began in the last DAYS days."""
+    """Return runs, without probes, that began in the last DAYS days."""
     since = timezone.now() - timedelta(days=DAYS)
     runs = Run.objects.filter(workspace=workspace).present().ordinary().alias(began=began())
     runs = runs.filter(began__gte=since)
@@ -117,20 +121,22 @@ def _judged(workspace: Workspace, job: Job | None) -> QuerySet[Judgement]:
 def _after(
     workspace: Workspace, job: Job, preset: str, own: Overrides, *, is_of_job: bool
 ) -> dict[str, Values]:
-    """The values of a job after `own` is saved."""
+    """Return the values of a job after `own` is saved."""
     of_workspace = set_by(workspace) if is_of_job else own
     of_job = own if is_of_job else set_by(workspace, job)
     return resolved(cast(Preset, preset), [of_workspace, of_job])
 
 
 def fired_counts(workspace: Workspace) -> dict[str, int]:
-    """Rule id -> number of runs of the last DAYS days in which it fired; without zeros."""
+    """Return, by rule, the number of runs of the last DAYS days in which it fired; without
+    zeros.
+    """
     fired = Judgement.objects.filter(run__in=recent_runs(workspace), state=Judgement.FIRED)
     return dict(fired.values_list("rule").annotate(Count("pk")).order_by())
 
 
 def runs_that_fired(workspace: Workspace, rule_id: str, most: int = 10) -> list[Judgement]:
-    """The rule's newest findings in runs of the last DAYS days."""
+    """Return the rule's newest findings in runs of the last DAYS days."""
     fired = Judgement.objects.filter(rule=rule_id, state=Judgement.FIRED)
     recent = fired.filter(run__in=recent_runs(workspace)).order_by("-run__created_at")
     # Only these are read whole: they are wide, and all are sorted.

@@ -15,7 +15,7 @@ from rules import engine
 from rules.rule import Values
 from webapp.accounts.models import Workspace
 from webapp.advice.life_cycle import advise_again
-from webapp.analysis import folding, queue
+from webapp.analysis import dividing, queue
 from webapp.analysis.judgement_columns import columns_of
 from webapp.analysis.judging import hashes, judged_by
 from webapp.analysis.models import Judgement
@@ -33,7 +33,7 @@ KIND = Kind(
     work="webapp.rulebook.rejudging.judge_again",
     key="workspace_id",
     limits=Limits(
-        # Renewed with each job.
+        # The lease is renewed with each job.
         lease=timedelta(minutes=2),
         max_attempts=10,
         first_pause=timedelta(minutes=1),
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 def want(workspace: Workspace) -> None:
-    """Call in the transaction that changed something."""
+    """Queue the workspace. Call this in the transaction that changed something."""
     Rejudging.objects.get_or_create(workspace=workspace)
     claims.want(Rejudging.objects.filter(workspace=workspace))
     waking.wake_on_commit(KIND, workspace=workspace)
@@ -87,13 +87,13 @@ def _judge_job_again(job: Job, values: Mapping[str, Values]) -> None:
     with transaction.atomic():
         _measure_again(recent_runs(job.workspace, job).filter(pk__in=by_samples))
         for run in {row.run for row in rows}:
-            folding.fold(run)
+            dividing.divide_again(run)
         if rows:
             advise_again(job)
 
 
 def _one(row: Judgement, values: Mapping[str, Values]) -> bool:
-    """Returns False if it needs the samples."""
+    """Judge one judgement again. Returns False if it needs the samples."""
     judged = judged_by(row, values)
     if judged is None:
         return False
@@ -102,12 +102,12 @@ def _one(row: Judgement, values: Mapping[str, Values]) -> bool:
 
 
 def _write(row: Judgement, judged: engine.Judgement) -> None:
-    """Unless an analysis has judged it again in between."""
+    """Write the judgement, unless an analysis has judged it again in between."""
     fired = judged.verdict.state == Judgement.FIRED
     since = (row.first_fired_at or timezone.now()) if fired else None
     as_read = Judgement.objects.filter(pk=row.pk, judged_at=row.judged_at)
     as_read.update(
-        **columns_of(judged, row.run.cost_usd, row.run.duration),
+        **columns_of(judged),
         first_fired_at=since,
         judged_at=timezone.now(),
     )

@@ -1,4 +1,4 @@
-"""What agents say of the end and the stages of a session, checked."""
+"""Checks and stores what agents report about the end and the stages of a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIZES = {"memory_bytes": _MOST_BYTES, "memory_limit_bytes": _MOST_BYTES}
 
 
 def ending(data: dict[str, Any]) -> dict[str, Any]:
-    """The facts of `session_end` that are stored as they are; unknown ones are left out."""
+    """Return the facts of `session_end` that are stored as they are; unknown ones are left out."""
     facts: dict[str, Any] = {
         name: data[name]
         for name, most in (_COUNTS | _SIZES).items()
@@ -35,7 +35,7 @@ def ending(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_lines(session: Session, segment: Segment) -> None:
-    """The last lines of standard error, without control characters, in their order."""
+    """Keep the last lines of standard error, without control characters, in their order."""
     sent = [(e.data.get("number"), e.data.get("text")) for e in segment.events]
     kinds = [event.kind for event in segment.events]
     lines = [
@@ -51,7 +51,7 @@ def keep_lines(session: Session, segment: Segment) -> None:
 
 
 def keep_stages(session: Session, segment: Segment) -> None:
-    """Each stage once, by its number; segments may arrive in any order."""
+    """Keep each stage once, by its number; segments may arrive in any order."""
     stages = {stage["number"]: stage for stage in session.stages}
     for event in segment.events:
         if event.kind in ("stage_begin", "stage_end") and _is_count(event.data.get("number")):

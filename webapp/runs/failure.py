@@ -1,4 +1,4 @@
-"""Why a run failed, in words: exit code, signal, memory, and the last lines of standard error."""
+"""Says why a run failed: exit code, signal, memory, and the last lines of standard error."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SIGNALS = {
     signal.SIGXCPU: "CPU time limit",
 }
 _CODES = {126: "command not executable", 127: "command not found"}
-"""As shells define them (POSIX, 2.8.2)."""
+"""The exit codes that shells define (POSIX, 2.8.2)."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The first failure among the last sessions of the run's nodes. None: not known."""
+    """The first failure among the last sessions of the run's nodes. None if unknown."""
 
     node: str
     words: str
     exit_code: int | None
     signal: str
-    """Its name; empty: none, or not known."""
+    """The signal's name; empty if there was none or it is unknown."""
     oom_kills: int | None
     memory_bytes: int | None
     memory_limit_bytes: int | None
@@ -50,7 +50,9 @@ class Failure:
 
 
 def failure_of(run: Run, sessions: Iterable[Session]) -> Failure | None:
-    """None unless the run failed. A run that a rule or person stopped hasn't failed."""
+    """Return the run's failure, or None if the run didn't fail. A run that a rule or person stopped
+    hasn't failed.
+    """
     failed = [session for session in sessions if session.end_state == Run.FAILED]
     if run.state != Run.FAILED or not failed:
         return None
@@ -60,7 +62,7 @@ def failure_of(run: Run, sessions: Iterable[Session]) -> Failure | None:
 
 
 def stderr_of(sessions: Iterable[Session]) -> list[str]:
-    """The last lines of the session that ended last and kept them."""
+    """Return the last lines of the session that ended last and kept them."""
     kept = sorted((s for s in sessions if s.stderr), key=lambda session: session.interval[1])
     return kept[-1].stderr if kept else []
 
@@ -79,7 +81,7 @@ def _failure(session: Session) -> Failure:
 
 
 def ending_words(session: Session) -> str:
-    """How a session that failed ended."""
+    """Return how a failed session ended, in words."""
     facts = session.ending
     number = _signal(session)
     if facts.get("oom_kills"):
@@ -100,7 +102,9 @@ def ending_words(session: Session) -> str:
 
 
 def _killed_for_memory(session: Session, is_command: bool) -> str:
-    """A worker that is killed makes its parent fail with an exit code of its own."""
+    """Say that memory ran out. A worker that is killed makes its parent fail with an exit code of
+    its own.
+    """
     name = session.ending.get("oom_process")
     if is_command:
         return f"Killed by the kernel for memory{_amount(session)}"
@@ -119,12 +123,12 @@ def _amount(session: Session) -> str:
 
 
 def _gib(size_bytes: int) -> str:
-    """One decimal, rounded down: a full machine has used no more than it has."""
+    """Return GiB with one decimal, rounded down: a full machine has used no more than it has."""
     return f"{int(10 * size_bytes / _GIB) / 10:.1f}".removesuffix(".0")
 
 
 def _code(code: int) -> str:
-    """A shell reports a signal of its command as 128 + n."""
+    """Return an exit code in words. A shell reports a signal of its command as 128 + n."""
     if code in _CODES:
         return f"exit code {code}: {_CODES[code]}"
     name = _signal_name(code - 128)

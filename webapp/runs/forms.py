@@ -20,8 +20,13 @@ BASELINE = (
     (PINNED, "Pinned"),
     (EXCLUDED, "Excluded"),
 )
-PURCHASE_OPTIONS = {"on_demand": "On demand", "spot": "Spot", "reserved": "Reserved"}
-"""As agents report them."""
+PURCHASE_OPTIONS = {
+    "on_demand": "On demand",
+    "spot": "Spot",
+    "reserved": "Reserved",
+    "capacity_block": "Capacity block",
+}
+"""The purchase options that agents report."""
 MOST_USD = Decimal(1_000_000_000)
 
 
@@ -70,24 +75,24 @@ class RunForm(forms.Form):
 
     @classmethod
     def of(cls, run: Run) -> RunForm:
-        """The form with the current values."""
+        """Return the form with the current values."""
         usual = EXCLUDED if run.is_excluded else USUAL
         known = {"note": run.note, "owner": run.owner, "tags": run.tags}
         return cls(initial=known | {"baseline": PINNED if run.is_pinned else usual})
 
     def clean_note(self) -> str:
-        """Browsers send line ends with a carriage return, the API doesn't."""
+        """Remove the carriage returns that browsers send at line ends and the API doesn't."""
         return str(self.cleaned_data["note"]).replace("\r\n", "\n")
 
     def values(self) -> dict[str, Any]:
-        """The cleaned data as fields of a run."""
+        """Return the cleaned data as fields of a run."""
         entered = dict(self.cleaned_data)
         baseline = entered.pop("baseline")
         return entered | {"is_pinned": baseline == PINNED, "is_excluded": baseline == EXCLUDED}
 
 
 class BillForm(forms.Form):
-    """The amount that the provider billed; empty: unknown."""
+    """The amount that the provider billed; empty if unknown."""
 
     billed_usd = forms.DecimalField(
         label="Billed, in USD", required=False, min_value=0, max_value=MOST_USD, decimal_places=9
@@ -95,7 +100,7 @@ class BillForm(forms.Form):
 
     @classmethod
     def of(cls, run: Run) -> BillForm:
-        """Filled in with what is known."""
+        """Return the form with the run's billed amount."""
         known = run.billed_usd
         return cls(initial={"billed_usd": None if known is None else plain_usd(known)})
 
@@ -129,7 +134,7 @@ class MachineForm(forms.Form):
 
 
 def _options(known: str) -> list[tuple[str, str]]:
-    """The field's help text, with the agent's value if it differs."""
+    """Return the field's help text, with the agent's value if it differs."""
     others = {} if known in PURCHASE_OPTIONS else {known: known.replace("_", " ")}
     return [*PURCHASE_OPTIONS.items(), *others.items()]
 
@@ -144,7 +149,7 @@ class JobForm(forms.Form):
 
     @classmethod
     def of(cls, job: Job) -> JobForm:
-        """Filled in with what is known."""
+        """Return the form with the job's current values."""
         return cls(initial={name: getattr(job, name) for name in jobs.FIELDS})
 
 

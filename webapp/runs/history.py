@@ -28,12 +28,12 @@ from webapp.runs.models import Chunk, Node, Run, Segment
 
 
 def nodes_of(run: Run) -> list[Node]:
-    """In order of appearance."""
+    """Return the run's nodes in order of appearance."""
     return list(Node.objects.filter(attempt__run=run).order_by("number"))
 
 
 def with_sessions(run: Run) -> list[Node]:
-    """Its nodes in order of appearance, with attempts and sessions."""
+    """Return the run's nodes in order of appearance, with attempts and sessions."""
     nodes = _nodes_of(run=run.pk)
     prefetch_related_objects(nodes, "sessions")
     return nodes
@@ -46,13 +46,15 @@ def _nodes_of() -> QuerySet[Node]:
 
 
 def node_histories(run: Run) -> list[NodeHistory]:
-    """Every node of a run with its stored segments and chunks."""
+    """Return every node of a run with its stored segments and chunks."""
     nodes = Node.objects.filter(attempt__run=run).prefetch_related("sessions")
     return [node_history(node) for node in nodes]
 
 
 def node_history(node: Node) -> NodeHistory:
-    """All that the node's hours hold; without the chunks of many hours, which charts read."""
+    """Return everything that the node's hours hold, without the chunks of many hours, which charts
+    read.
+    """
     # Segments first: one that is merged meanwhile is among the tail's members.
     hot = tuple(_hot(node))
     chunks = _hour_chunks(node=node.pk)
@@ -66,7 +68,7 @@ def node_history(node: Node) -> NodeHistory:
 
 
 def chart_history(node: Node, buckets: Buckets) -> NodeHistory:
-    """What a chart of these buckets reads of a node: however long it ran, a few rows.
+    """Return what a chart of these buckets reads of a node: a few rows, however long it ran.
 
     Chunks of single hours are left out where one of many hours has the same.
     """
@@ -86,7 +88,7 @@ def chart_history(node: Node, buckets: Buckets) -> NodeHistory:
 
 
 def whole_history(node: Node, charts: NodeHistory) -> NodeHistory:
-    """As `node_history`, without hardware.
+    """Return the same as `node_history`, without hardware.
 
     Args:
         charts: what a chart reads of the node: with the same segments.
@@ -96,7 +98,7 @@ def whole_history(node: Node, charts: NodeHistory) -> NodeHistory:
 
 
 def _within(hours_ms: list[int]) -> Q:
-    """Chunks of these hours, given in order."""
+    """Return the condition for chunks of these hours, given in order."""
     found = Q(pk__in=())
     ends = [i for i, (a, b) in enumerate(pairwise(hours_ms), 1) if b - a > HOUR_MS]
     for low, high in pairwise([0, *ends, len(hours_ms)]):
@@ -123,7 +125,7 @@ def _hour_chunks() -> QuerySet[Chunk]:
 
 
 def facts(node: Node) -> NodeFacts:
-    """The machine as the agent declared it or a person corrected it."""
+    """Return the machine as the agent declared it or a person corrected it."""
     return NodeFacts(
         machine_id=node.machine_id,
         hostname=node.hostname,

@@ -38,7 +38,7 @@ def merges(workspace_id: int) -> None:
 
 @Models
 def _locked_job() -> QuerySet[Job]:
-    """Of a run."""
+    """Return the query that locks a run's job."""
     own = Run.objects.filter(pk=Slot("run", Run._meta.pk)).values("job")
     return Job.objects.select_for_update(no_key=True).filter(pk__in=own).only("pk")
 

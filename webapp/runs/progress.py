@@ -19,14 +19,14 @@ from webapp.runs import endings
 from webapp.runs.models import Run, Session
 
 OF_SESSIONS = ("started_at", "ended_at", "state", "stopped_by")
-"""Of a run, by `derive`."""
+"""The columns of a run that `derive` sets."""
 _DERIVED = ("last_received_at", *OF_SESSIONS)
-"""Of a run, by `follow`."""
+"""The columns of a run that `follow` sets."""
 _OF_INTERVALS = ("started_at", "clock_offset_ms", "last_ms", "ended_ms")
 _OF_ENDINGS = ("final_seq", "end_state", "end_rule", "node__attempt__number")
-"""Of a session: all that a run's state and what it lacks depend on."""
+"""The columns of a session on which a run's state and its missing segments depend."""
 TELLING = frozenset({"session_end", "stderr", "stage_begin", "stage_end"})
-"""Events of which `follow` keeps something with the session. Other segments only go on."""
+"""Events that make `follow` store something with the session. Other segments only extend it."""
 _LOCK = """
 SELECT runs_run.id FROM runs_run WHERE id IN (SELECT id FROM new) ORDER BY id FOR NO KEY UPDATE
 """
@@ -57,7 +57,7 @@ def follow(run: Run, session: Session, segment: Segment) -> None:
     endings.keep_stages(session, segment)
     session.save(force_insert=session._state.adding)
     run.last_received_at = timezone.now()
-    derive(run, None if run.started_at else [session])  # Its first session
+    derive(run, None if run.started_at else [session])  # a new run has this session only
     run.save(update_fields=_DERIVED)
 
 
@@ -69,7 +69,7 @@ class Reached:
     session_id: UUID
     last_ms: int
     ends_at: datetime
-    """By the corrected clock of the machine."""
+    """The end of the segment by the machine's corrected clock."""
 
 
 def lock(run_ids: Collection[UUID]) -> None:
@@ -79,7 +79,8 @@ def lock(run_ids: Collection[UUID]) -> None:
 
 
 def reached(ones: Sequence[Reached], now: datetime) -> set[UUID]:
-    """`follow` for segments without `TELLING` events of known sessions, in two statements.
+    """Follow segments without `TELLING` events of known sessions, in two statements: `follow` for
+    many.
 
     They change no state but `lost`: such a run has an open session, and is no longer silent.
 
@@ -123,7 +124,9 @@ def mark_lost(now: datetime) -> int:
 
 
 def sessions_of(run: Run) -> list[Session]:
-    """All of the run's, with nodes and attempts, and the columns that are read here."""
+    """Return all of the run's sessions, with nodes and attempts, and the columns that are read
+    here.
+    """
     return _sessions_of(run=run.pk)
 
 
@@ -135,7 +138,7 @@ def _sessions_of() -> QuerySet[Session]:
 
 
 def missing_segments(sessions: Iterable[Session]) -> int:
-    """The number of segments of ended sessions that exist but have not arrived."""
+    """Return the number of segments of ended sessions that exist but have not arrived."""
     ended = [session for session in sessions if session.final_seq is not None]
     # After its end, MLflow's clients may still log: then there are more than the last number says.
     known = ((session.final_seq or 0) + 1 - _own_segments(session) for session in ended)
@@ -147,7 +150,7 @@ def _own_segments(session: Session) -> int:
 
 
 def _deciding(sessions: Sequence[Session]) -> list[Session]:
-    """The last session of each node of the last attempt."""
+    """Return the last session of each node of the last attempt."""
     last: dict[int, Session] = {}
     newest = max(session.node.attempt.number for session in sessions)
     for session in sorted(sessions, key=lambda s: s.started_at):
@@ -167,7 +170,9 @@ def _state(run: Run, deciding: list[Session]) -> str:
 
 
 def _stopping_rule(deciding: list[Session]) -> str:
-    """If a rule stops one node of a run, the other nodes may fail because of it."""
+    """Return the rule that stopped one of the nodes, if any: the other nodes may fail because of
+    it.
+    """
     return next((session.end_rule for session in deciding if session.end_rule), "")
 
 

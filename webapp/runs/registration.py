@@ -24,19 +24,19 @@ _DECLARED = (
     *("job", "number", "owner", "tags", "parameters", "workload", "command", "git"),
     *("agent_version", "requeue", "training", "continues", "continues_by", "probe"),
 )
-"""Of a run, by `declare`."""
+"""The columns of a run that `declare` sets."""
 _NUMBERED = "UPDATE runs_job SET runs_made = new.runs_made FROM new WHERE runs_job.id = new.id"
 _MOST_SESSIONS = 500
-"""Of a node, that are remembered by name."""
+"""The most sessions of a node that are remembered by name."""
 
 
 def moment(unix_ns: int) -> datetime:
-    """Nanoseconds since 1970 as a time in UTC. Exact to the microsecond, unlike a float."""
+    """Return nanoseconds since 1970 as a time in UTC. Exact to the microsecond, unlike a float."""
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=unix_ns // 1000)
 
 
 def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False) -> Run:
-    """The run, locked. A new run is created with its job's next number.
+    """Return the run, locked. A new run is created with its job's next number.
 
     The run may belong to another workspace: the caller must check.
 
@@ -50,7 +50,7 @@ def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False)
 
 
 def _made(workspace: Workspace, run_id: UUID, job_name: str) -> Run | None:
-    """A new run with its job's next number; None: meanwhile another upload created it."""
+    """Return a new run with its job's next number; None if another upload created it meanwhile."""
     called, job = _named(workspace, job_name)
     try:
         # One transaction: who comes second uses up no number.
@@ -64,7 +64,8 @@ def _made(workspace: Workspace, run_id: UUID, job_name: str) -> Run | None:
 
 
 def new_runs(named: Sequence[tuple[UUID, Workspace, str]]) -> list[Run]:
-    """Runs with their jobs' next numbers, of ids, workspaces and jobs' names. They aren't saved.
+    """Return the runs with their jobs' next numbers, of ids, workspaces and jobs' names. They
+    aren't saved.
 
     Those whose job is merged into another one or deleted are left out.
     """
@@ -81,7 +82,7 @@ def new_runs(named: Sequence[tuple[UUID, Workspace, str]]) -> list[Run]:
 
 
 def new_session(node: Node, segment: Segment, clock_offset_ms: int) -> Session:
-    """Not saved."""
+    """Return a new, unsaved session."""
     clock = segment.clock
     return Session(
         pk=clock.session_id,
@@ -93,7 +94,9 @@ def new_session(node: Node, segment: Segment, clock_offset_ms: int) -> Session:
 
 
 def node(run: Run, attempt_number: int, machine_id: str) -> Node:
-    """The node, created if it is new. The run must be locked, because its nodes are numbered."""
+    """Return the node, created if it is new. The run must be locked, because its nodes are
+    numbered.
+    """
     found = _node(run, attempt_number, machine_id)
     if found._state.adding:
         found.save()
@@ -101,7 +104,7 @@ def node(run: Run, attempt_number: int, machine_id: str) -> Node:
 
 
 def _node(run: Run, attempt_number: int, machine_id: str) -> Node:
-    """The node; a new one isn't saved. Nobody else makes one: the run is locked."""
+    """Return the node; a new one isn't saved. Nobody else makes one: the run is locked."""
     nodes = Node.objects.filter(attempt__run=run).select_related("attempt")
     if known := nodes.filter(attempt__number=attempt_number, machine_id=machine_id).first():
         return known
@@ -169,8 +172,9 @@ def _place(run: Run, job_name: str) -> None:
 
 
 def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
-    """The job of this name or key, created if it is new, and, locked, the job for its runs: itself
-    or the one it was merged into. A deleted job is restored without its runs."""
+    """Return the job of this name or key, created if it is new, and, locked, the job for its runs:
+    itself or the one it was merged into. A deleted job is restored without its runs.
+    """
     called = _jobs({(workspace.pk, name)})[workspace.pk, name]
     job = called if called.merged_into_id is None else locked(called)
     if job.deleted_at is not None:
@@ -180,13 +184,14 @@ def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
 
 
 def job(workspace: Workspace, name: str) -> Job:
-    """The job of this name or key, created if it is new. A deleted one is restored."""
+    """Return the job of this name or key, created if it is new. A deleted one is restored."""
     return _named(workspace, name)[0]
 
 
 def _jobs(named: Collection[tuple[int, str]]) -> dict[tuple[int, str], Job]:
-    """The jobs of these names or keys, each with the key of its workspace: locked in one order,
-    created if they are new."""
+    """Return the jobs of these names or keys, each with the key of its workspace: locked in one
+    order, created if they are new.
+    """
     known = _by_name(named)
     new = sorted(set(named) - set(known))
     if not new:
@@ -211,7 +216,7 @@ def _by_name(named: Collection[tuple[int, str]]) -> dict[tuple[int, str], Job]:
 
 
 def locked(job: Job) -> Job:
-    """The job, or the one it was merged into, locked until the transaction ends."""
+    """Return the job, or the one it was merged into, locked until the transaction ends."""
     held = locks.job(job.pk)
     return held if held.merged_into is None else locked(held.merged_into)
 
@@ -224,7 +229,7 @@ def _arrived(run: Run, called: Job) -> None:
 
 
 def next_number(job: Job) -> int:
-    """A new run number for the job that was never used before. The job must be locked."""
+    """Return a new run number for the job that was never used before. The job must be locked."""
     job.runs_made += 1
     job.save(update_fields=["runs_made"])
     return job.runs_made

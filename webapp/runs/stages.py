@@ -14,13 +14,13 @@ class StageTime:
     node: str
     name: str
     start_seconds: float
-    """Since the start of the run."""
+    """The start of the stage, since the start of the run."""
     seconds: float | None
-    """None: it runs, or its end is not known."""
+    """The duration; None while the stage runs or if its end is unknown."""
 
 
 def stages_of(run: Run, sessions: Iterable[Session]) -> list[StageTime]:
-    """In the order of their begins; empty for a run of one command."""
+    """Return the stages in the order of their starts; empty for a run of one command."""
     if run.started_at is None:
         return []
     found = [

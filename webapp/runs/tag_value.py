@@ -20,8 +20,9 @@ class TagValue(Func):
         super().__init__(F(column), Value(key))
 
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
-        """By a JSON path where the key is the same within its quotes as in the column's text, which
-        takes a fifth of the time; else by looking at each key."""
+        """Select the value by a JSON path if the key is the same within its quotes as in the
+        column's text, which takes a fifth of the time; otherwise compare each key.
+        """
         column, key = self.get_source_expressions()
         if _PLAIN.fullmatch(key.value):
             by_path = Func(column, Value(f'$."{key.value}"'), function="JSON_EXTRACT")

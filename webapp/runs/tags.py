@@ -25,7 +25,7 @@ def from_lines(text: str) -> dict[str, str]:
 
 
 def check(tags: Mapping[str, str]) -> None:
-    """Raises ValueError: too many tags, an empty key, or text that is too long."""
+    """Check tags. Raises ValueError for too many tags, an empty key, or text that is too long."""
     if len(tags) > MOST_TAGS:
         raise ValueError(f"{len(tags)} tags are too many; the limit is {MOST_TAGS}.")
     for key, value in tags.items():

@@ -1,4 +1,4 @@
-"""Which runs make one training."""
+"""Finds the runs that make up one training."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from webapp.runs.models import Run, RunQuerySet, Training, began
 
 
 def called(workspace: Workspace, key: str) -> Training:
-    """The training of this key, created if it is new."""
+    """Return the training of this key, created if it is new."""
     return Training.objects.get_or_create(workspace=workspace, key=key)[0]
 
 
 def runs_with(run: Run) -> RunQuerySet:
-    """The present runs of the run's training, without probes, in the order of their starts."""
+    """Return the present runs of the run's training, without probes, in the order of their
+    starts.
+    """
     same = Run.objects.filter(pk=run.pk)
     if run.training_id is not None:
         same = Run.objects.filter(training=run.training_id).ordinary()
@@ -20,12 +22,12 @@ def runs_with(run: Run) -> RunQuerySet:
 
 
 def any_run_of(training: Training | None) -> Run | None:
-    """A present run of it; None: it has none."""
+    """Return a present run of the training, or None if it has none."""
     return Run.objects.present().ordinary().filter(training=training).first() if training else None
 
 
 def started_before(run: Run) -> Run | None:
-    """The run that its scheduler started before as the same job; None: none that is known."""
+    """Return the run that its scheduler started before as the same job; None if none is known."""
     if not run.requeue:
         return None
     same = Run.objects.present().ordinary().filter(job=run.job_id, requeue=run.requeue)

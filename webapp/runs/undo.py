@@ -9,7 +9,7 @@ from django.utils.safestring import mark_safe
 
 
 def offer(request: HttpRequest, done: str, address: str, **fields: str) -> None:
-    """The button posts `fields` to `address`."""
+    """Show a message with an undo button, which posts `fields` to `address`."""
     context = {"done": done, "address": address, "fields": fields}
     shown = render_to_string("runs/undo.html", context, request)
     messages.success(request, mark_safe(shown))  # noqa: S308 - the template escaped it

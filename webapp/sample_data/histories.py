@@ -12,7 +12,8 @@ WORKSPACE = "sample-data"
 
 
 def sample_runs(now: datetime, workspace: str = WORKSPACE) -> list[SimulatedRun]:
-    """Oldest first. The same day and workspace always give the same runs, byte for byte.
+    """Return the runs, oldest first. The same day and workspace always give the same runs, byte for
+    byte.
 
     Args:
         now: timezone-aware; all runs have ended before its day.
@@ -23,6 +24,6 @@ def sample_runs(now: datetime, workspace: str = WORKSPACE) -> list[SimulatedRun]
 
 
 def runs_of(job: str, now: datetime, workspace: str = WORKSPACE) -> list[SimulatedRun]:
-    """Of one job, oldest first."""
+    """Return the runs of one job, oldest first."""
     [found] = [each for each in (*JOBS, LIVE_JOB) if each.name == job]
     return found.runs(now, workspace)

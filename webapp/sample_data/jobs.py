@@ -56,10 +56,11 @@ class SampleJob:
     model: str
     stages: tuple[Stage, ...]
     hour: int = 2
-    """At which a day's first run starts (UTC); each further one a quarter of an hour later."""
+    """The hour (UTC) at which a day's first run starts; each further one starts a quarter of an
+    hour later."""
 
     def runs(self, now: datetime, workspace: str) -> list[SimulatedRun]:
-        """Oldest first; they end before the day of `now` (UTC) does."""
+        """Return the runs, oldest first; they end before the day of `now` (UTC) does."""
         planned = [(days, stage) for stage in self.stages for days in stage.days_ago]
         planned.sort(key=lambda each: -each[0])
         runs: list[SimulatedRun] = []
@@ -71,7 +72,7 @@ class SampleJob:
         return runs
 
     def running(self, started_at: datetime, workspace: str) -> SimulatedRun:
-        """A further run, in small uploads, that can be stopped."""
+        """Return a further run, in small uploads, that can be stopped."""
         latest = self.stages[-1]
         number = sum(len(stage.days_ago) for stage in self.stages) + 1
         watched = replace(latest.training, resolution_ms=LIVE_RESOLUTION_MS)
@@ -122,7 +123,7 @@ def _parameters(of: Training) -> dict[str, Any]:
 
 
 def _every(days: int, first: int, count: int) -> tuple[int, ...]:
-    """Days before the present one: `count` of them, the first so long ago."""
+    """Return days before the present one: `count` of them, the first so long ago."""
     return tuple(first - days * number for number in range(count))
 
 
@@ -164,7 +165,7 @@ TRANSCRIBE = Training(
     gpu_memory_gib=17.2, accuracy=0.9, resolution_ms=10_000,
 )  # fmt: skip
 LEARNING_RATES = {1e-4: 0.71, 2e-4: 0.78, 5e-4: 0.84, 1e-3: 0.87, 2e-3: 0.88, 5e-3: 0.8}
-"""Tried by the sweep -> the accuracy that it reaches."""
+"""The learning rates that the sweep tries, with the accuracy that each reaches."""
 
 JOBS = (
     # A commit slowed its input pipeline down, and a later one mended it.
@@ -192,7 +193,7 @@ JOBS = (
             Stage(_every(8, 33, 5), replace(COMMANDS, wait_seconds=0.03, workers=3), "loaders"),
         ),
     ),
-    # Its cores were full. Decoding on the GPU, as advised, left less of that for the training.
+    # The cores were full. Decoding on the GPU, as advised, left less of that for the training.
     SampleJob(
         "click-ranking/train.py", "ranking", "Tomas", "clicks", "dlrm",
         (
@@ -204,7 +205,7 @@ JOBS = (
             ),
         ),
     ),
-    # It runs out of GPU memory since sequences are longer.
+    # The job runs out of GPU memory since sequences are longer.
     SampleJob(
         "dialogue/pretrain.py", "language", "Priya", "dialogues", "llama-1b",
         (
@@ -228,7 +229,7 @@ JOBS = (
         "captions/train.py", "vision", "Mara", "captions", "blip",
         (Stage(_every(12, 66, 6), CAPTIONS),),
     ),
-    # Without GPUs, on four times the cores that it keeps busy.
+    # The job has no GPUs, and four times the cores that it keeps busy.
     SampleJob(
         "churn/train.py", "ranking", "Tomas", "customers", "gradient-boosting",
         (Stage(_every(10, 52, 6), CHURN),),
@@ -247,4 +248,4 @@ LIVE_JOB = SampleJob(
     "transcripts/finetune.py", "speech", "Aiko", "transcripts", "whisper-small",
     (Stage(_every(10, 32, 4), TRANSCRIBE),),
 )  # fmt: skip
-"""It also has a run that is going on: see `live`."""
+"""The job that also has a run that is going on: see `live`."""

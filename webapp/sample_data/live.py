@@ -14,7 +14,7 @@ from webapp.sample_data.load import Connection, declarations_of, upload_of
 from webapp.sample_data.simulation import Ending, Happening
 
 BEGAN = timedelta(minutes=20)
-"""So long before it is first uploaded."""
+"""The time by which it began before it is first uploaded."""
 STOPPED = Ending("stopped", 143)
 PAUSE_SECONDS = 2.0
 NOTHING_TO_PROFILE = "this run is simulated: there is no process to profile"
@@ -45,7 +45,7 @@ class LiveRun:
             self._upload_next()
 
     def follow(self) -> None:
-        """Until its end, which is hours away."""
+        """Continue until the run's end, which is hours away."""
         while not self.has_ended:
             self.tick(datetime.now(UTC))
             time.sleep(PAUSE_SECONDS)
@@ -64,7 +64,7 @@ class LiveRun:
             self._obey(directive)
 
     def _obey(self, directive: Mapping[str, Any]) -> None:
-        """Each once, and told with the next upload."""
+        """Carry out each directive once, and report it with the next upload."""
         if directive["id"] in self._answered:
             return
         self._answered.add(directive["id"])

@@ -27,7 +27,7 @@ Progress = Callable[[float], None]
 
 
 class LoadError(RuntimeError):
-    """The service refused an upload. The message says which, and the answer."""
+    """Raised when the service refused an upload. The message says which, and the answer."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def load(
 
 
 def uploads_of(run: SimulatedRun) -> Iterator[Upload]:
-    """Declarations first, then the segments in order."""
+    """Yield the declarations first, then the segments in order."""
     yield from declarations_of(run)
     for segment in run.segments():
         yield upload_of(segment)
@@ -116,7 +116,7 @@ class Connection:
         self._connection.close()
 
     def _put_patiently(self, upload: Upload) -> tuple[int, str]:
-        """A service that is busy or just starting gets a few seconds."""
+        """Send an upload. A service that is busy or just starting gets a few seconds."""
         for pause_seconds in PAUSES_SECONDS:
             with contextlib.suppress(LoadError):
                 status, text = self._put_once(upload)

@@ -21,10 +21,12 @@ class Machine:
     gpu_model: str = ""
     gpu_memory_gib: int = 0
     gpu_watts: tuple[float, float] = (0.0, 0.0)
-    """When idle, and more at 100 %."""
+    """The watts when idle, and the further ones at 100 %."""
 
     def facts(self, number: int, *names: object) -> NodeFacts:
-        """Of the machine with that number, from 0; `names` tell it from other jobs' machines."""
+        """Return the facts of the machine with that number, from 0; `names` tell it from other
+        jobs' machines.
+        """
         machine = sample_id(*names, "machine", *([number] if number else [])).hex[:17]
         return NodeFacts(
             machine_id=f"i-{machine}",

@@ -31,7 +31,8 @@ EPOCHS = 25
 SAMPLES_PER_EPOCH = 25_088
 RESOLUTION_MS = 500
 LOOP_SHARE = 0.45
-"""Share of the run in the training loop; 44 % are before it, and evaluation and upload after it."""
+"""The share of the run in the training loop; 44 % are before it, and evaluation and upload after
+it."""
 _BEFORE, _EVALUATION = 0.44, 0.07
 
 
@@ -60,7 +61,7 @@ class Case:
         return self.seconds * 1000 // RESOLUTION_MS
 
     def phase_us(self) -> tuple[int, int, int]:
-        """When the loop began, when it ended, and when the evaluation after it ended."""
+        """Return when the loop began, when it ended, and when the evaluation after it ended."""
         total = self.seconds * 1_000_000
         begin = round(_BEFORE * total)
         end = begin + round(LOOP_SHARE * total)
@@ -183,7 +184,7 @@ def _facts(case: Case, run_id: object, number: int) -> NodeFacts:
 
 
 def _steps(case: Case, rank: int, durations: Series, random: np.random.Generator) -> Steps:
-    """One rank of a synchronous training: all ranks step together, each waits on its own."""
+    """Return one rank of a synchronous training: all ranks step together, each waits on its own."""
     begin, _, _ = case.phase_us()
     starts = begin + np.concatenate([[0], np.cumsum(durations[:-1])])
     share = np.clip(random.normal(case.data_wait_share, 0.03, len(durations)), 0, 0.9)
@@ -193,7 +194,7 @@ def _steps(case: Case, rank: int, durations: Series, random: np.random.Generator
 
 
 def _events(case: Case, first_rank: int, durations: Series) -> tuple[Happening, ...]:
-    """Phases of every node; epochs and metrics of the first rank only."""
+    """Return the phases of every node; epochs and metrics of the first rank only."""
     begin, end, evaluated = (round(edge / 1000) for edge in case.phase_us())
     edges = [("initialise", 0, begin), ("train", begin, end), ("evaluate", end, evaluated)]
     edges.append(("finalise", evaluated, case.seconds * 1000 - 1))
@@ -234,7 +235,8 @@ def _gpu_series(case: Case, random: np.random.Generator) -> dict[str, Series]:
 
 
 def _gpu_busy(case: Case, random: np.random.Generator) -> list[Series]:
-    """The percentile applies to the node's mean and to the samples of all its GPUs.
+    """Return how busy each GPU is. The percentile applies to the node's mean and to the samples of
+    all its GPUs.
 
     In the loop the GPUs in use share the work; the first one then evaluates alone, and is as busy
     as all of them together would be at the published mean.

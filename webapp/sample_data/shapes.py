@@ -13,18 +13,18 @@ Floats = NDArray[np.float64]
 def wandering(
     random: np.random.Generator, level: float, count: int, noise: float = 0.015
 ) -> Floats:
-    """A slow wave of 4 % and noise around `level`."""
+    """Return a slow wave of 4 % and noise around `level`."""
     wave = 1 + 0.04 * np.sin(np.linspace(0, count / 20, count) + random.uniform(0, 6))
     return level * wave * (1 + random.normal(0, noise, count))
 
 
 def scaled_to_p95(values: Floats, target: float) -> Floats:
-    """The same shape, scaled to a 95th percentile of `target`."""
+    """Scale the shape to a 95th percentile of `target`."""
     return values * (target / float(np.percentile(values, 95)))
 
 
 def percent(values: Floats) -> Floats:
-    """Clamped to 0..100, rounded to a tenth."""
+    """Clamp the values to 0..100, rounded to a tenth."""
     return np.clip(values, 0.0, 100.0).round(1)
 
 
@@ -33,14 +33,16 @@ def whole(values: Floats) -> NDArray[Any]:
 
 
 def counter(rate_per_second: Floats, resolution_ms: int) -> NDArray[Any]:
-    """The running total of a rate, as a kernel's counter shows it: whole and never falling."""
+    """Return the running total of a rate, as a kernel's counter shows it: whole and never
+    falling.
+    """
     return whole(np.cumsum(np.clip(rate_per_second, 0, None)) * resolution_ms / 1000)
 
 
 def split(
     random: np.random.Generator, total_us: int, count: int, noise: float = 0.05
 ) -> NDArray[np.int64]:
-    """`count` durations around their mean that add up to `total_us` exactly."""
+    """Return `count` durations around their mean that add up to `total_us` exactly."""
     parts = np.clip(random.normal(1, noise, count), 0.5, 2)
     edges = np.round(np.concatenate([[0.0], np.cumsum(parts)]) / parts.sum() * total_us)
     whole_edges: NDArray[np.int64] = edges.astype(np.int64)

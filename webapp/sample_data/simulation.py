@@ -14,7 +14,7 @@ from trimtab.wire import Block, Declaration, Event, NodeFacts, Segment, SessionC
 
 AGENT_VERSION = "simulated"
 TAGS = {"data": "simulated"}
-"""On every simulated run."""
+"""The tags on every simulated run."""
 GIB = 2**30
 _NAMESPACE = uuid5(NAMESPACE_URL, "urn:trimtab:sample-data")
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -23,7 +23,7 @@ Series = NDArray[Any]
 
 
 def sample_id(*words: object) -> UUID:
-    """The same names always give the same id, so that loading twice is a replay."""
+    """Return an id that is the same for the same names, so that loading twice is a replay."""
     return uuid5(_NAMESPACE, "/".join(str(word) for word in words))
 
 
@@ -60,7 +60,7 @@ class SimulatedNode:
 
 @dataclass(frozen=True)
 class Ending:
-    """How the processes ended; `said`: the last lines of standard error that the agent kept."""
+    """Ending of the processes. `said` are the last lines of standard error that the agent kept."""
 
     state: str = "finished"
     exit_code: int = 0
@@ -117,20 +117,22 @@ class SimulatedRun:
             )
 
     def segments(self) -> Iterator[Segment]:
-        """Node by node, in order; the last of each ends the session to the millisecond."""
+        """Yield the segments node by node, in order; the last of each ends the session to the
+        millisecond.
+        """
         for node in self.nodes:
             for seq in range(self.segment_count):
                 yield self.segment(node, seq)
 
     @property
     def segment_count(self) -> int:
-        """Of each node."""
+        """Return the number of segments of each node."""
         return -(-self.duration_ms // self.segment_ms)
 
     def segment(
         self, node: SimulatedNode, seq: int, more: Sequence[Happening] = (), ends: bool = False
     ) -> Segment:
-        """One upload of a node.
+        """Return one upload of a node.
 
         Args:
             more: happened in it, beside what the node does by itself.
@@ -178,7 +180,7 @@ def _cut_series(series: dict[str, Series], resolution_ms: int, start_ms: int, en
 
 
 def _cut_steps(steps: Steps, start_us: int, end_us: int) -> StepBlock:
-    """The steps that ended in the segment."""
+    """Return the steps that ended in the segment."""
     ends = steps.start_us + steps.duration_us
     inside = (ends > start_us) & (ends <= end_us)
     return StepBlock(

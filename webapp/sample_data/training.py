@@ -19,41 +19,42 @@ VARIATION = (0.3, -1.1, 0.8, -0.4, 1.4, -0.9, 0.1, 1.0, -1.3, 0.4, -0.6, 0.7)
 """Deviation of each run's compute time, in standard deviations of 2 %; from the start again after
 the last."""
 _LOADING, _LATE = 0.5, 0.9
-"""How busy a loader's core is; and once the steps wait for it."""
+"""The load of a loader's core; and once the steps wait for it."""
 _WAITS = 0.1
-"""From this share of the step time on."""
+"""The share of the step time above which steps count as waiting."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """One run, before noise. Seconds are of one step, or of what the name says."""
+    """Training of one run, before noise. Seconds are of one step, or of what the name says."""
 
     machine: Machine
     nodes: int = 1
     gpus_used: int = 1
-    """On each node; each has a rank of its own. Without GPUs there is one rank a node."""
+    """The GPUs used on each node; each has a rank of its own. Without GPUs there is one rank a
+    node."""
     epochs: int = 8
     steps_per_epoch: int = 250
     batch: int = 64
-    """On each rank."""
+    """The batch size on each rank."""
     workers: int = 2
-    """Processes that load data, on each rank."""
+    """The processes that load data, on each rank."""
     compute_seconds: float = 0.752
     wait_seconds: float = 0.048
     startup_seconds: float = 60.0
     evaluation_seconds: float = 10.0
     saving_seconds: float = 1.4
-    """Of a checkpoint, one an epoch."""
+    """The seconds of a checkpoint, one an epoch."""
     upload_seconds: float = 12.0
     busy_pct: float = 96.0
-    """Of a used GPU, or of all cores where there is none, while a step computes."""
+    """The load of a used GPU, or of all cores if there is none, while a step computes."""
     gpu_memory_gib: float = 11.3
     memory_gib: float = 7.5
     accuracy: float = 0.93
-    """After the last epoch, nearly."""
+    """The approximate accuracy after the last epoch."""
     resolution_ms: int = 5_000
     fails_after: float | None = None
-    """The share of the run that it lasts; None: it finishes."""
+    """The share of the run that it lasts; None if it finishes."""
 
     @property
     def ranks_per_node(self) -> int:
@@ -73,7 +74,7 @@ class Training:
 
     @property
     def whole_ms(self) -> int:
-        """If it finishes."""
+        """Return the length of the run if it finishes."""
         trained = self.startup_seconds + self.epochs * self.epoch_seconds
         return round((trained + self.upload_seconds) * 1000)
 
@@ -87,12 +88,12 @@ class Training:
 
 
 def deviation(number: int) -> float:
-    """By which a run's compute time differs, as a factor."""
+    """Return the factor by which a run's compute time differs."""
     return 1 + 0.02 * VARIATION[(number - 1) % len(VARIATION)]
 
 
 def simulated_nodes(of: Training, seed: int, *names: object) -> tuple[SimulatedNode, ...]:
-    """The machines of one run; `names` tell them from other jobs' machines."""
+    """Return the machines of one run; `names` tell them from other jobs' machines."""
     random = np.random.default_rng(seed)
     places = product(range(of.nodes * of.ranks_per_node), range(of.epochs))
     train = [_train_steps(of, epoch, rank, random) for rank, epoch in places]
@@ -129,7 +130,7 @@ def _train_steps(of: Training, epoch: int, rank: int, random: np.random.Generato
 
 
 def _events(of: Training, rank: int, random: np.random.Generator) -> list[Happening]:
-    """Phases of every node; epochs, metrics and checkpoints of the first rank only."""
+    """Return the phases of every node; epochs, metrics and checkpoints of the first rank only."""
     ends_ms = round(of.startup_seconds * 1000)
     loader = {
         "workers": of.workers,
@@ -176,7 +177,9 @@ def _epoch_end(
 
 
 def _when(of: Training, train: list[Steps]) -> tuple[Series, Series]:
-    """For each tick: whether in training steps, and whether between the first and last epoch."""
+    """Return, for each tick, whether it is in training steps, and whether it is between the first
+    and last epoch.
+    """
     at_us = np.arange(of.ticks) * of.resolution_ms * 1000
     spans = [(s.start_us[0], s.start_us[-1] + s.duration_us[-1]) for s in train]
     training = np.any([(at_us >= begin) & (at_us < end) for begin, end in spans], axis=0)
@@ -191,7 +194,7 @@ def _level(
     evaluating: float,
     otherwise: float,
 ) -> Series:
-    """A quantity that depends on what the training does."""
+    """Return a quantity that depends on what the training does."""
     count = len(when[0])
     values = np.where(when[1], shapes.wandering(random, evaluating, count), otherwise)
     return np.where(when[0], shapes.wandering(random, training, count), values)
@@ -237,8 +240,9 @@ def _host_series(
 
 
 def _cpu_levels(of: Training) -> tuple[float, float, float]:
-    """Per cent of all cores: in steps, in evaluations, and otherwise. With GPUs, a rank keeps one
-    core busy, and each of its loaders a part of one."""
+    """Return percentages of all cores: in steps, in evaluations, and otherwise. With GPUs, a rank
+    keeps one core busy, and each of its loaders a part of one.
+    """
     if not of.machine.gpus:
         return of.busy_pct, 0.7 * of.busy_pct, 4.0
     loading = _LATE if of.wait_share >= _WAITS else _LOADING

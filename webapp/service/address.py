@@ -1,4 +1,4 @@
-"""Where the service listens, and the address that people and agents use for it."""
+"""The address on which the service listens, and the one that people and agents use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Bind:
 
     @classmethod
     def parse(cls, text: str) -> Bind:
-        """`HOST:PORT`, with an IPv6 host in brackets. Raises AddressError."""
+        """Parse `HOST:PORT`, with an IPv6 host in brackets. Raises AddressError."""
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
@@ -45,16 +45,16 @@ class Bind:
             return self.host == "localhost"
 
     def default_url(self) -> str:
-        """How this machine is reached at this address, as far as it can know."""
+        """Return the URL under which this machine is reached, as far as it can know."""
         host = socket.gethostname() if self.is_everywhere else self.host
         return f"http://{Bind(host, self.port)}"
 
     def local_host(self) -> str:
-        """The host under which this machine itself reaches it."""
+        """Return the host under which this machine itself reaches it."""
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
 
     def ensure_free(self) -> None:
-        """Raises AddressError when nobody can listen there.
+        """Raise AddressError if nobody can listen there.
 
         Tries for two seconds: a service that was just stopped may still be letting go.
         """
@@ -87,7 +87,7 @@ class Bind:
 
 
 def checked_url(text: str) -> str:
-    """A public address, without a slash at its end. Raises AddressError."""
+    """Return a public address, without a slash at its end. Raises AddressError."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
         raise AddressError(f"--url {text}: give http(s)://HOST[:PORT], without a path")

@@ -26,18 +26,18 @@ _EPOCH = "315532800"
 
 
 def name() -> str:
-    """The file name that pip requires: it holds version and platform."""
+    """Return the file name that pip requires: it holds version and platform."""
     project = tomllib.loads((_AGENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return f"{project['name']}-{project['version']}-py3-none-any.whl"
 
 
 def address() -> str:
-    """The URL to give to `pip install`."""
+    """Return the URL to give to `pip install`."""
     return f"{settings.BASE_URL}/agent/{name()}"
 
 
 def path() -> Path:
-    """The built wheel. Two builds at the same time make the same file."""
+    """Return the built wheel. Two builds at the same time make the same file."""
     wheel = Path(settings.DATA_DIR) / "agent-wheels" / _digest() / name()
     if not wheel.exists():
         with tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as place:
@@ -60,7 +60,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _built(place: Path) -> Path:
-    """In a copy: setuptools writes beside the sources, which may be read-only."""
+    """Build the wheel in a copy: setuptools writes beside the sources, which may be read-only."""
     copy, out = place / "agent", place / "out"
     out.mkdir()
     ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")

@@ -14,12 +14,19 @@ from celery import Celery
 from celery.beat import PersistentScheduler, ScheduleEntry
 from celery.signals import setup_logging
 from django.conf import settings
+from kombu.exceptions import OperationalError
 
 from webapp.service import pulse
 
 MOST_WAITING = 20
-"""Messages of the schedule: more say nothing new. Each entry is among them."""
+"""The most messages of the schedule that wait; more would say nothing new. Each entry is among
+them."""
 OFTEN_SECONDS = 3600
+MEND_CLOCK = "background.mend_clock"
+AGAIN_SECONDS = 5.0
+"""The seconds until the next try to send the message."""
+
+logger = logging.getLogger(__name__)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
@@ -41,17 +48,28 @@ class Scheduler(PersistentScheduler):  # type: ignore[misc]
 
     def tick(self, *args: Any, **options: Any) -> float:
         pulse.give()
-        self._mend_times()
-        return float(super().tick(*args, **options))
+        is_mended = self._mend_times()
+        seconds = float(super().tick(*args, **options))
+        return seconds if is_mended else min(seconds, AGAIN_SECONDS)
 
-    def _mend_times(self) -> None:
-        """After the clock was set back, entries would wait until it is there again."""
+    def _mend_times(self) -> bool:
+        """Mend entries and rows after the clock was set back; otherwise they would wait until it is
+        there again. Return False if the workers couldn't be told about the rows.
+        """
         now = self.app.now()
         ahead = [entry for entry in self.schedule.values() if entry.last_run_at > now]
+        if not ahead:
+            return True
+        set_back = max(entry.last_run_at for entry in ahead) - now
+        try:
+            self.send_task(MEND_CLOCK, (set_back.total_seconds(),), queue="schedule", retry=False)
+        except OperationalError as error:
+            logger.warning("the clock was set back, and workers can't be told", exc_info=error)
+            return False
         for entry in ahead:
             entry.last_run_at = now
-        if ahead:
-            self.populate_heap()
+        self.populate_heap()
+        return True
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         is_often = entry.schedule.run_every.total_seconds() < OFTEN_SECONDS
@@ -59,7 +77,9 @@ class Scheduler(PersistentScheduler):  # type: ignore[misc]
             super().apply_entry(entry, producer)
 
     def _waiting(self, entry: ScheduleEntry, producer: Any) -> int:
-        """Messages in the entry's queue; 0 if nobody can tell: sending it tells the error."""
+        """Return the messages in the entry's queue; 0 if they can't be counted, because sending
+        then reports the error.
+        """
         try:
             return int(producer.channel.queue_declare(entry.options["queue"]).message_count)
         except Exception:

@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from pathlib import Path
 SETS = ("runtime", "demo", "test")
 STAMP = "trimtab-environment.json"
 NODE_STAMP = ".trimtab-lock"
+SHOWN_EVERY_SECONDS = {True: 0.5, False: 4.0}
+"""The seconds between two lines of progress on a terminal, and elsewhere."""
 
 
 def enter_environment(checkout: Path, wanted: str) -> None:
@@ -48,7 +51,7 @@ def enter_environment(checkout: Path, wanted: str) -> None:
 
 
 class _StageFailedError(Exception):
-    """What failed, and how to mend it."""
+    """Raised when a stage failed; the message says what failed and how to mend it."""
 
 
 def _go_on_inside(venv: Path) -> None:
@@ -60,7 +63,9 @@ def _go_on_inside(venv: Path) -> None:
 
 @contextlib.contextmanager
 def _only_one(checkout: Path) -> Iterator[None]:
-    """Two first starts at once: the second waits, then finds the work done."""
+    """Let one process at a time make the environment. If two first starts happen at once, the
+    second waits, then finds the work done.
+    """
     handle = os.open(checkout, os.O_RDONLY)
     try:
         try:
@@ -80,7 +85,7 @@ def _make(checkout: Path, venv: Path, wanted: str) -> None:
         _install_libraries(checkout, venv)
 
 
-# What an environment was made from
+# Sources of an environment
 
 
 def _lock_file(checkout: Path, name: str) -> Path:
@@ -92,7 +97,9 @@ def _sha256(path: Path) -> str:
 
 
 def _stamp_for(checkout: Path, wanted: str) -> dict[str, str]:
-    """The editable install and the scripts name the checkout's path, so a moved one is stale."""
+    """Return the stamp of an environment. The editable install and the scripts name the checkout's
+    path, so a moved one is stale.
+    """
     held = SETS[: SETS.index(wanted) + 1]
     stamp = {name: _sha256(_lock_file(checkout, name)) for name in held}
     return stamp | {
@@ -142,7 +149,7 @@ def _make_venv(checkout: Path, venv: Path, wanted: str) -> None:
         counts=lambda line: line.startswith(("Collecting ", "Requirement already satisfied: ")),
         total=pins,
     )
-    # Its build tool is in the lock; an isolated build would fetch an unpinned one.
+    # The agent's build tool is in the lock; an isolated build would fetch an unpinned one.
     agent = ["--no-deps", "--no-build-isolation", "--editable", str(checkout / "agent")]
     _run("Installing the agent", [*_pip(venv), *agent])
     stamp = json.dumps(_stamp_for(checkout, wanted), indent=1)
@@ -183,7 +190,9 @@ def _install_libraries(checkout: Path, venv: Path) -> None:
 
 
 def _find_npm(checkout: Path, venv: Path) -> tuple[str, str]:
-    """npm and the PATH on which it finds its Node; from a wheel when the machine has none."""
+    """Return npm and the PATH on which it finds its Node; from a wheel when the machine has
+    none.
+    """
     path = os.environ.get("PATH", os.defpath)
     on_path = shutil.which("npm", path=path)
     if on_path and shutil.which("node", path=path):
@@ -219,12 +228,8 @@ def _run(
     )
     assert process.stdout is not None  # noqa: S101 - for the type checker: PIPE was asked for
     output: list[str] = []
-    _announce(title, started)
-    for line in process.stdout:
-        output.append(line)
-        if counts is not None and counts(line):
-            done = sum(1 for seen in output if counts(seen))
-            _show(title, started, f"{min(done, total)}/{total}")
+    with _clock(title, started, lambda: _counted(output, counts, total)):
+        output.extend(process.stdout)
     if process.wait() != 0:
         _say("\n")
         text = "".join(output)
@@ -232,20 +237,38 @@ def _run(
     _show(title, started, "done", end="\n")
 
 
+def _counted(output: list[str], counts: Callable[[str], bool] | None, total: int) -> str:
+    """Return a stage's progress, counted from its output so far; empty if the output doesn't
+    tell.
+    """
+    if counts is None:
+        return ""
+    return f"{min(sum(map(counts, list(output))), total)}/{total}"
+
+
+@contextlib.contextmanager
+def _clock(title: str, started: float, state: Callable[[], str]) -> Iterator[None]:
+    """Show every few moments that the stage continues, and how far it is."""
+    is_over = threading.Event()
+
+    def tick() -> None:
+        while not is_over.wait(SHOWN_EVERY_SECONDS[sys.stdout.isatty()]):
+            _show(title, started, state())
+
+    _show(title, started, state())
+    clock = threading.Thread(target=tick, daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        clock.join()
+
+
 def _show(title: str, started: float, state: str, end: str = "") -> None:
-    """One line that rewrites itself on a terminal; elsewhere its end is a line."""
+    """Show a line that rewrites itself on a terminal, and a new line elsewhere."""
     line = f"{title:<32}{state:>9}{time.monotonic() - started:7.1f} s"
-    if sys.stdout.isatty():
-        _say(f"\r{line}{end}")
-    elif end:
-        _say(f"{line}\n")
-
-
-def _announce(title: str, started: float) -> None:
-    if sys.stdout.isatty():
-        _show(title, started, "")
-    else:
-        _say(f"{title} ...\n")
+    _say(f"\r{line}{end}" if sys.stdout.isatty() else f"{line}\n")
 
 
 def _say(text: str) -> None:

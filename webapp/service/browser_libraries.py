@@ -28,7 +28,7 @@ FILES = {
 
 
 class _Renamed(FileSystemStorage):
-    """`node_modules` seen through the names above."""
+    """Storage of `node_modules`, seen through the names above."""
 
     def path(self, name: str) -> str:
         return super().path(FILES[name])

@@ -20,18 +20,20 @@ from typing import IO, Any
 from webapp.service import watchdog
 
 STANDSTILL_SECONDS = 60.0
-"""On a slow machine a start takes long, but the process uses the processor all the time."""
+"""The longest time without CPU time before the first sign of life. On a slow machine a start takes
+long, but the process uses the processor all the time."""
 SETTLED_SECONDS = 1.0
-"""What gives no signs of life and can't start, due to a wrong setting, ends within this time."""
+"""The time within which a process that gives no signs of life and can't start, due to a wrong
+setting, ends."""
 STOPPED_SECONDS = 20.0
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 30.0
 STEADY_SECONDS, STEADY_AFTER_HANG_SECONDS = 30, 600
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 STOPPED_STATES = (b"T", b"t")
-"""By SIGSTOP or a debugger."""
+"""The states of a process that SIGSTOP or a debugger has stopped."""
 PR_SET_PDEATHSIG = 1
 PULSE_VARIABLE = "TRIMTAB_PULSE"
-"""Names the descriptor to which a child gives its signs of life."""
+"""The variable that names the descriptor to which a child gives its signs of life."""
 
 
 @dataclass
@@ -44,9 +46,10 @@ class Child:
     orphan_signal: int
     patience_seconds: float
     silence_seconds: float | None = None
-    """After so long without a sign of life it hangs; None: it gives none."""
+    """The longest time without a sign of life before the process counts as hung; None if it gives
+    none."""
     standstill_seconds: float = STANDSTILL_SECONDS
-    """The same without CPU time, before the first sign of life."""
+    """The longest time without CPU time, before the first sign of life."""
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_again_at: float = 0.0
@@ -56,15 +59,16 @@ class Child:
     """The descriptor that its signs of life come from."""
     first_sign_at: float | None = None
     sign_at: float | None = None
-    """Of the last sign of life."""
+    """The time of the last sign of life."""
     ran_at: float = 0.0
-    """When it was last seen running, not stopped by a signal."""
+    """The time at which the process was last seen running, not stopped by a signal."""
     cpu_seconds: float = 0.0
     advanced_at: float = 0.0
-    """When `cpu_seconds` last grew."""
+    """The time at which `cpu_seconds` last grew."""
 
     def start(self, log: IO[bytes] | None, told: Mapping[str, int] | None = None) -> None:
-        """In a process group of its own: Ctrl-C reaches the supervisor alone, which stops all.
+        """Start the process in a process group of its own: Ctrl-C reaches the supervisor alone,
+        which stops all.
 
         `told`: descriptors to inherit, by the variables that name them.
         """
@@ -90,7 +94,7 @@ class Child:
         self.starts += 1
 
     def _pulse_end(self) -> list[int]:
-        """The end of a new pipe that the process writes its signs of life to."""
+        """Return the end of a new pipe that the process writes its signs of life to."""
         if self.silence_seconds is None:
             return []
         self._stop_listening()
@@ -105,7 +109,7 @@ class Child:
         self.pulse = None
 
     def listen(self) -> None:
-        """Note whether it has given signs of life since the last time."""
+        """Note whether the process has given signs of life since the last time."""
         if self.pulse is None:
             return
         with contextlib.suppress(BlockingIOError):
@@ -116,7 +120,7 @@ class Child:
                 self._stop_listening()
 
     def settled_at(self) -> float | None:
-        """When its start had succeeded, as far as can be seen; None: not yet."""
+        """Return when the start had succeeded, as far as can be seen; None if it hasn't yet."""
         if self.process is None:
             return None
         if self.silence_seconds is not None:
@@ -125,7 +129,7 @@ class Child:
         return settled_at if settled_at < time.monotonic() else None
 
     def hangs(self, now: float) -> str | None:
-        """How; None: it doesn't, as far as can be seen."""
+        """Return how the process hangs, or None if it doesn't, as far as can be seen."""
         if self.process is None:
             return None
         self._look(self.process.pid, now)
@@ -139,7 +143,7 @@ class Child:
         return "no sign of life" if now - self.sign_at > self.silence_seconds else None
 
     def _look(self, pid: int, now: float) -> None:
-        """Whether it runs and advances; where nobody can tell, it does both."""
+        """Note whether the process runs and advances; if that is unknown, assume both."""
         try:
             stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
@@ -156,7 +160,7 @@ class Child:
         self.sign_at = self.sign_at and now
 
     def end_hung(self) -> None:
-        """It has ended, so nothing is expected of it."""
+        """End a process that hangs, and plan its restart."""
         if self.process is not None:
             self.kill_group()
             self.process.wait()
@@ -164,7 +168,7 @@ class Child:
             self._plan_restart(STEADY_AFTER_HANG_SECONDS)
 
     def ended(self) -> str | None:
-        """How it ended, once; None while it runs or is known to be down."""
+        """Return how the process ended, once; None while it runs or is known to be down."""
         if self.process is None or self.process.poll() is None:
             return None
         code = self.process.returncode
@@ -179,7 +183,9 @@ class Child:
         return f"ended ({how})"
 
     def _plan_restart(self, steady_seconds: float) -> None:
-        """At once after a steady life; after a short one with a delay that doubles."""
+        """Plan the restart: at once after a steady life; after a short one with a delay that
+        doubles.
+        """
         now = time.monotonic()
         steady = now - self.started_at > steady_seconds
         self.delay_seconds = FIRST_DELAY_SECONDS if steady else self.delay_seconds
@@ -190,7 +196,7 @@ class Child:
         return self.process is None and time.monotonic() >= self.start_again_at
 
     def stop(self) -> None:
-        """Ask, wait, then kill what is left of its process group."""
+        """Ask the process to stop, wait, then kill what is left of its process group."""
         if self.process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -204,14 +210,16 @@ class Child:
         self.process = None
 
     def kill_group(self) -> None:
-        """Its own children must not outlive it: a killed Celery leaves its pool behind."""
+        """Kill the process group, so that no child outlives the process: a killed Celery leaves its
+        pool behind.
+        """
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def dies_with_parent(orphan_signal: int, parent: int | None = None) -> Any:
-    """What a child runs before its program: Linux signals it when its parent is killed.
+    """Return what a child runs before its program: Linux signals it when its parent is killed.
 
     The parent (default: this process) may already be gone: then the child ends here.
     """

@@ -14,12 +14,12 @@ from celery.fixups.django import DjangoFixup, DjangoWorkerFixup
 from django.db import close_old_connections
 
 INSTALLED = "webapp.service.connections:installed"
-"""For Celery's `fixups`."""
+"""The entry for Celery's `fixups`."""
 
 
 class _KeepsConnections(DjangoWorkerFixup):  # type: ignore[misc]
     def close_database(self, **_: Any) -> None:
-        """Those that are broken, or older than `CONN_MAX_AGE`."""
+        """Close connections that are broken or older than `CONN_MAX_AGE`."""
         close_old_connections()
 
 

@@ -24,7 +24,8 @@ def main(port: int) -> int:
     until = time.monotonic() + PATIENCE_SECONDS
     while not health.is_200():
         if time.monotonic() > until:
-            # Its watchdog writes the stacks. While it still starts, the signal does nothing.
+            # The server's watchdog writes the stacks. While it still starts, the signal does
+            # nothing.
             os.kill(FIRST_PROCESS, watchdog.HUNG)
             return 1
         time.sleep(0.5)

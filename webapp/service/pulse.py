@@ -9,7 +9,9 @@ from webapp.service.child import PULSE_VARIABLE
 
 
 def give() -> None:
-    """Call every second or two from whatever must not hang. Nobody listens: nothing happens."""
+    """Give a sign of life, if anybody listens. Call this every second or two from whatever must not
+    hang.
+    """
     descriptor = os.environ.get(PULSE_VARIABLE)
     if descriptor is not None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""What happens to the processes of the service."""
+"""Signals about the processes of the service."""
 
 from django.dispatch import Signal
 

@@ -36,7 +36,7 @@ class Stack:
 
     bind: Bind
     redis_server: str | None
-    """None: REDIS_URL names a Redis that somebody else runs."""
+    """The program; None if REDIS_URL names a Redis that somebody else runs."""
     is_verbose: bool = False
 
     def hand_over(self, lock: int, then: list[str] | None, exit_after: bool) -> NoReturn:
@@ -63,7 +63,7 @@ class Stack:
             "TRIMTAB_DATA_DIR": str(settings.DATA_DIR),
             "PYTHONPATH": os.pathsep.join([str(settings.BASE_DIR), *_python_path()]),
             "PYTHONUNBUFFERED": "1",
-            # Checked by `up` already.
+            # The setting was checked by `up` already.
             "CELERY_SKIP_CHECKS": "1",
         }
         if self.redis_server:
@@ -98,7 +98,9 @@ class Stack:
 
 
 def _python_path() -> list[str]:
-    """What comes after this checkout: `up` may be called from any folder."""
+    """Return the folders on Python's path after this checkout: `up` may be called from any
+    folder.
+    """
     given = os.environ.get("PYTHONPATH", "")
     return [given] if given else []
 
@@ -125,7 +127,7 @@ def _worker() -> list[str]:
         f"--max-tasks-per-child={TASKS_PER_CHILD}",
         f"--max-memory-per-child={LARGEST_CHILD_KIB}",
     ]
-    # On a machine with few cores, pages and uploads come first.
+    # Pages and uploads come first on a machine with few cores.
     celery = ["nice", "-n", "5", *_celery("webapp")]
     return [*celery, "worker", "--pool=prefork", "--loglevel=INFO", *alone, *limits]
 
@@ -135,7 +137,9 @@ def _web(bind: Bind) -> list[str]:
 
 
 def _web_processes() -> int:
-    """One if nobody can tell: then the process itself reports the wrong value."""
+    """Return the number of web processes; one if the setting is invalid, because then the process
+    itself reports the wrong value.
+    """
     try:
         return env.integer("TRIMTAB_WEB_WORKERS", 1, low=1)
     except ImproperlyConfigured:
@@ -149,7 +153,9 @@ def log_folder() -> Path:
 
 
 def shown(path: Path) -> str:
-    """Relative where that is shorter to read and still works when pasted."""
+    """Return the path relative to the current folder if that is shorter to read and still works
+    when pasted.
+    """
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
@@ -172,7 +178,7 @@ def lock_data_folder() -> int:
 
 
 def running_at() -> str | None:
-    """The URL of the service that holds the data folder; None: none does."""
+    """Return the URL of the service that holds the data folder, or None if none does."""
     path = Path(settings.DATA_DIR) / LOCK_NAME
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -188,7 +194,9 @@ def running_at() -> str | None:
 
 
 def _piped(plan: dict[str, Any]) -> int:
-    """The plan on a descriptor that outlives exec. It fits the pipe, so nobody has to read yet."""
+    """Return a descriptor with the plan that outlives exec. The plan fits the pipe, so nobody has
+    to read yet.
+    """
     read_end, write_end = os.pipe()
     os.write(write_end, json.dumps(plan).encode())
     os.close(write_end)

@@ -25,18 +25,21 @@ from webapp.service.child import Child
 from webapp.service.web_health import Health
 
 UNANSWERED_SECONDS = 25.0
-"""Longer than SQLite makes requests wait for one that writes: 20 s."""
+"""The longest time without an answer, longer than SQLite makes requests wait for one that writes:
+20 s."""
 STALL_SECONDS = 5.0
-"""A supervisor that was itself stopped for so long received no answers; that is nobody's fault."""
+"""The length of a pause after which missing answers aren't counted: the supervisor itself was
+stopped for so long and received none."""
 READY_SECONDS, START_TIMES = 60.0, 10
-"""How long the web server may take from its first sign of life to its first answer: the larger of
-the first, and so many times what all processes needed to start."""
+"""The longest time from the web server's first sign of life to its first answer: the larger of the
+first figure, and so many times what all processes needed to start."""
 TELL_SECONDS = 30.0
-"""Between two lines about a start that takes long."""
+"""The time between two lines about a start that takes long."""
 LARGEST_LOG_BYTES = 20 * 1024 * 1024
 STARTS_BEFORE_GIVING_UP = 3
 ANNOUNCEMENT_VARIABLE = "TRIMTAB_ANNOUNCEMENT"
-"""Names the descriptor to which the web server writes what is printed once all is ready."""
+"""The variable that names the descriptor to which the web server writes what is printed once all is
+ready."""
 LARGEST_ANNOUNCEMENT_BYTES = 64 * 1024
 STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
@@ -70,7 +73,7 @@ class Supervisor:
     # Starting
 
     def _start_all(self) -> None:
-        """Side by side. As long as they advance they may take their time."""
+        """Start all processes side by side. While they advance they may take their time."""
         for child in self.children:
             self._start(child)
         while self.exit_code is None and not self._is_up():
@@ -124,7 +127,7 @@ class Supervisor:
     # Watching
 
     def _wait(self, seconds: float) -> None:
-        """Until a signal or the time has passed; then look after everything."""
+        """Wait until a signal arrives or the time has passed; then look after everything."""
         awaited = [self.signals, *(each.pulse for each in self.children if each.pulse is not None)]
         if self.health.question is not None:
             awaited.append(self.health.question.fileno())
@@ -157,7 +160,7 @@ class Supervisor:
             child.forgive(now)
 
     def _end_unanswering(self, now: float) -> None:
-        """The loop of a web server turns, and yet nobody answers."""
+        """End a web server whose loop turns and that nevertheless doesn't answer."""
         command = self._child("web").command
         every = [(each, each.settled_at()) for each in self.children if each.command == command]
         web = [(child, at) for child, at in every if at is not None]
@@ -200,7 +203,7 @@ class Supervisor:
     # Stopping
 
     def _stop_all(self) -> None:
-        """In reverse: first those that take work in, Redis last."""
+        """Stop the processes in reverse: first those that accept work, Redis last."""
         for child in reversed(self.children):
             child.stop()
 
@@ -225,13 +228,13 @@ class Supervisor:
 
 
 class Announcement:
-    """What the web server has to say once all is ready. It fits the pipe, so nobody waits."""
+    """The web server's message once all is ready. It fits the pipe, so nobody waits."""
 
     def __init__(self) -> None:
         self._read_end, self.write_end = os.pipe()
 
     def text(self) -> str:
-        """All of it. No process can add to it from here on."""
+        """Return the whole message. From here on no process can add to it."""
         os.close(self.write_end)
         os.set_blocking(self._read_end, False)
         said = b""
@@ -242,7 +245,9 @@ class Announcement:
 
 
 def _signal_pipe() -> int:
-    """A descriptor from which every signal can be read as one byte: nothing is ever missed."""
+    """Return a descriptor from which every signal can be read as one byte: nothing is ever
+    missed.
+    """
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)

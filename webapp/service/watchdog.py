@@ -47,7 +47,7 @@ def loop_turned() -> None:
 
 def _renew() -> None:
     """Give the process its full CPU time again whenever this thread gets the interpreter."""
-    # Between two looks every processor may have worked for threads that don't need it.
+    # Every processor may have worked for threads that don't need the interpreter between two looks.
     allowed_seconds = HELD_SECONDS + LOOK_SECONDS * (os.cpu_count() or 1)
     while True:
         signal.setitimer(signal.ITIMER_PROF, allowed_seconds)

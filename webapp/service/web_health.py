@@ -1,4 +1,4 @@
-"""Whether the web server answers. Standard library only, like the supervisor."""
+"""Checks whether the web server answers. Standard library only, like the supervisor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Health:
             self.question.setblocking(False)
 
     def listen(self) -> None:
-        """Any answer will do: even a refusal shows that somebody is at work."""
+        """Note any answer: even a refusal shows that the web server works."""
         if self.question is None:
             return
         try:
@@ -53,7 +53,7 @@ class Health:
         self.question = None
 
     def is_200(self) -> bool:
-        """Whether the web server answers as if asked from outside. Waits for at most 2 s."""
+        """Return whether the web server answers as if asked from outside. Waits for at most 2 s."""
         headers = {"Host": self.host_header, "X-Forwarded-Proto": self.scheme}
         connection = http.client.HTTPConnection(self.host, self.port, timeout=2)
         try:

@@ -1,4 +1,4 @@
-"""What the main process of a worker does beside its tasks: it shows that it lives, keeps as many
+"""Duties of a worker's main process beside its tasks: it shows that it lives, keeps as many
 processes as there is work for, and ends a task that takes too much memory.
 """
 
@@ -21,10 +21,11 @@ from webapp.service import pulse
 
 TURN_SECONDS, LATE_SECONDS, LOOK_SECONDS = 1.0, 5.0, 0.5
 WAIT_LOOKS, QUIET_SECONDS = 2, 120.0
-"""After how many looks a second apart at a task that waits one more process starts, and after how
-long without need for it one ends."""
+"""The number of looks, a second apart, at a waiting task after which one more process starts, and
+the time without need for a process after which it ends."""
 LIKELIEST_VICTIM = 500
-"""What a pool process adds to its chance to be chosen when the kernel runs out of memory."""
+"""The adjustment that makes a pool process the likeliest victim when the kernel runs out of
+memory."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,9 @@ class PoolSize(Autoscaler):  # type: ignore[misc]
         self._needed_at = time.monotonic()
 
     def maybe_scale(self, req: Any = None) -> None:
-        """Called every second, and with each task that arrives."""
+        """Adjust the number of processes. Celery calls this every second, and with each task that
+        arrives.
+        """
         if req is not None:
             return
         now, processes = time.monotonic(), self.processes
@@ -109,7 +112,7 @@ def _limit(worker: Any, most_bytes: int) -> None:
 
 
 def own_memory_bytes(pid: int) -> int:
-    """Resident memory of a process without the files it maps; 0 if it has ended."""
+    """Return the resident memory of a process without the files it maps; 0 if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
@@ -120,7 +123,9 @@ def own_memory_bytes(pid: int) -> int:
 
 
 def be_first_victim() -> None:
-    """If the kernel runs out of memory: one task is less than the worker, or than Redis."""
+    """Make this process the kernel's first victim when memory runs out: one task is worth less than
+    the worker or Redis.
+    """
     path = Path("/proc/self/oom_score_adj")
     if path.exists():
         path.write_text(str(max(LIKELIEST_VICTIM, int(path.read_text(encoding="ascii")))))

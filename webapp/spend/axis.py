@@ -11,12 +11,12 @@ from advisor.money import round_amount_above
 
 LABEL_EVERY = 7
 LABEL_DAYS = 4
-"""How many days a label is as wide as, on a narrow screen."""
+"""The number of days that are as wide as a label, on a narrow screen."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From $0 to `top_usd`. `days` are those of the chart, in order."""
+    """Axis from $0 to `top_usd`. `days` are those of the chart, in order."""
 
     top_usd: Decimal
     days: Sequence[date]
@@ -27,7 +27,7 @@ class Axis:
 
     @property
     def labels(self) -> list[date | None]:
-        """One for each day; None: it isn't written, so that the others have room."""
+        """Return a label for each day; None if it isn't written, so that the others have room."""
         last = len(self.days) - LABEL_DAYS
         return [
             day if at % LABEL_EVERY == 0 and at <= last else None
@@ -36,5 +36,5 @@ class Axis:
 
 
 def axis(most_usd: Decimal, days: Sequence[date]) -> Axis:
-    """Up to the next round amount."""
+    """Return an axis up to the next round amount."""
     return Axis(round_amount_above(most_usd), days)

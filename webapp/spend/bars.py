@@ -27,7 +27,7 @@ class DayBar:
 
 @dataclass(frozen=True)
 class MonthBars:
-    """`most_usd` is the cost of the most expensive day."""
+    """Bars of a month. `most_usd` is the cost of the most expensive day."""
 
     bars: list[DayBar]
     most_usd: Decimal
@@ -35,7 +35,7 @@ class MonthBars:
 
 
 def month_bars(workspace: Workspace, month: Month) -> MonthBars | None:
-    """One bar for each UTC day that overlaps the month; None: nothing was spent."""
+    """Return one bar for each UTC day that overlaps the month, or None if nothing was spent."""
     (by_day,) = usd_by_day(workspace, month.start, month.end)
     most = max(by_day.values(), default=Decimal(0))
     if not most:

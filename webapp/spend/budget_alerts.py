@@ -18,7 +18,9 @@ def record_alerts(now: datetime) -> int:
 
 
 def _record(line: BudgetLine) -> bool:
-    """Whether the state is new. A state better than an earlier one of the month is not new."""
+    """Record the state, and return whether it is new. A state better than an earlier one of the
+    month is not new.
+    """
     if line.state == OK:
         return False
     worse_or_same = STATES[STATES.index(line.state) :]

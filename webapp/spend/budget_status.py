@@ -50,7 +50,7 @@ class BudgetLine:
 
     @property
     def tag(self) -> str:
-        """As the list of runs takes it; empty: the budget isn't of a tag."""
+        """Return the tag as the list of runs takes it; empty if the budget isn't of a tag."""
         key = self.budget.tag_key
         return f"{key}={self.budget.tag_value or NONE}" if key else ""
 
@@ -89,7 +89,7 @@ class BudgetLine:
 
 
 def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) -> list[BudgetLine]:
-    """Budgets in the month of `now`, the worst state first."""
+    """Return the budgets in the month of `now`, the worst state first."""
     wanted = list(budgets)
     if not wanted:
         return []
@@ -109,7 +109,7 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
 
 
 def _whole_days_usd(daily: Daily, month: Month) -> Decimal:
-    """Of the UTC days that are entirely within the month."""
+    """Return the spend of the UTC days that are entirely within the month."""
     first, after = whole_days(month.start, month.end)
     return sum((usd for day, usd in daily.usd.items() if first <= day < after), Decimal(0))
 
@@ -125,7 +125,7 @@ def _standing(
 
 
 def standing_of(job: Job, now: datetime) -> BudgetLine | None:
-    """The state of the job's own budget in the month of `now`; None: the job has none."""
+    """Return the state of the job's own budget in the month of `now`; None if the job has none."""
     lines = standings(job.workspace, budgets_of(job.workspace).filter(job=job), now)
     return lines[0] if lines else None
 

@@ -42,7 +42,7 @@ def delete(budget: Budget, actor: User) -> None:
 
 @transaction.atomic
 def restore(budget: Budget, actor: User) -> bool:
-    """Returns False if the subject has another budget by now."""
+    """Restore a budget. Returns False if the subject has another budget by now."""
     same = {name: getattr(budget, name) for name in ("workspace", "job", "tag_key", "tag_value")}
     if Budget.objects.filter(**same, deleted_at=None).exists():
         return False

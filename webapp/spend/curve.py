@@ -24,7 +24,9 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """In a box of WIDTH x HEIGHT: `line` and `band` are SVG points, `zero_y` is where 0 USD is."""
+    """Curve in a box of WIDTH x HEIGHT. `line` and `band` are SVG points, and `zero_y` is where 0
+    USD is.
+    """
 
     line: str
     band: str
@@ -33,7 +35,7 @@ class Curve:
 
 
 def curve(sums: Sequence[Range]) -> Curve:
-    """At least two sums, from the left edge to the right one."""
+    """Return the curve of at least two sums, from the left edge to the right one."""
     amounts = _axis(min(each.low for each in sums), max(each.high for each in sums))
     top, bottom = amounts[0], amounts[-1]
     step = WIDTH / (len(sums) - 1)

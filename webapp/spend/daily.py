@@ -1,4 +1,4 @@
-"""What each budget's runs spent on each UTC day of the last months."""
+"""Sums what each budget's runs spent on each UTC day of the last months."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Daily:
 
     usd: defaultdict[date, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     usual_usd: defaultdict[date, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    """Without probes, which are no rhythm."""
+    """The spend without probes, which have no rhythm."""
     first_day: date | None = None
-    """With usual spend, or the last day before the history if that was earlier; None: there is
-    none."""
+    """The first day with usual spend, or the last day before the history if that was earlier; None
+    if there is none."""
 
     def add(self, row: dict[str, Any], since: date) -> None:
         day, usual = row["since"], row["usual_usd"]
@@ -45,8 +45,9 @@ class Daily:
 
 
 def daily_spends(workspace: Workspace, budgets: Sequence[Budget], now: datetime) -> list[Daily]:
-    """Of each budget until `now`: in a query for jobs, and one for each tag's key, which have all
-    runs, or one for the workspace."""
+    """Return each budget's spend until `now`: in a query for jobs, and one for each tag's key,
+    which have all runs, or one for the workspace.
+    """
     today = now.astimezone(UTC).date()
     since = today - HISTORY
     parts = priced_parts_of(workspace).filter(day__lte=today).order_by()
@@ -70,7 +71,7 @@ def daily_spends(workspace: Workspace, budgets: Sequence[Budget], now: datetime)
 def _grouped(
     parts: QuerySet[CostPart], kind: str, key: str, budgets: Iterable[Budget]
 ) -> Iterator[dict[str, Any]]:
-    """By day, and by job or the tag's value: a run's own overrides its job's."""
+    """Yield the sums by day, and by job or the tag's value: a run's own overrides its job's."""
     groups = ["since"] if kind == "workspace" else ["since", "of"]
     if kind == "job":
         parts = parts.filter(run__job__in=[each.job_id for each in budgets])

@@ -54,7 +54,7 @@ class BudgetForm(FiguresForm):
         return cleaned
 
     def budget(self) -> Budget:
-        """The budget, unsaved and without its workspace."""
+        """Return the budget, unsaved and without its workspace."""
         values = self.cleaned_data
         return Budget(
             **self._subject(),

@@ -22,7 +22,7 @@ class Budget(models.Model):
     tag_key = models.CharField(max_length=200, blank=True)
     tag_value = models.CharField(max_length=200, blank=True)
     amount_usd = UsdField()
-    """For each month, in the workspace's time zone."""
+    """The amount for each month, in the workspace's time zone."""
     threshold_pct = models.PositiveSmallIntegerField(default=80)
     created_at = models.DateTimeField(default=timezone.now)
     deleted_at = models.DateTimeField(null=True, blank=True)
@@ -61,11 +61,11 @@ class BudgetAlert(models.Model):
 
     budget = models.ForeignKey(Budget, models.CASCADE, related_name="alerts")
     month = models.DateField()
-    """Its first day, in the workspace's time zone."""
+    """The month's first day, in the workspace's time zone."""
     state = models.CharField(max_length=16)
     spent_usd = UsdField()
     forecast_usd = UsdField(null=True, blank=True)
-    """None: there was no forecast."""
+    """The forecast; None if there was none."""
     forecast_low_usd = UsdField(null=True, blank=True)
     forecast_high_usd = UsdField(null=True, blank=True)
     """The forecast's interval; None in alerts from before it was kept."""

@@ -14,7 +14,7 @@ _MONTH = re.compile(r"(\d{4})-(\d{2})")
 
 @dataclass(frozen=True)
 class Month:
-    """`start` and `end` are in UTC; the end is the start of the next one."""
+    """Month of a workspace. `start` and `end` are in UTC; the end is the start of the next one."""
 
     year: int
     month: int
@@ -44,7 +44,7 @@ class Month:
         return (self.shifted(1).first_day - self.first_day).days
 
     def shifted(self, by: int) -> Month:
-        """The month that many months later."""
+        """Return the month that many months later."""
         number = self.year * 12 + self.month - 1 + by
         return Month(number // 12, number % 12 + 1, self.zone)
 
@@ -59,7 +59,7 @@ def current(workspace: Workspace, now: datetime) -> Month:
 
 
 def parsed(text: str, workspace: Workspace, now: datetime) -> Month:
-    """`2026-11`; empty is the current one.
+    """Return the month of a text such as `2026-11`; the current one if it is empty.
 
     Raises:
         ValueError: not a month, before 2000, or in the future.

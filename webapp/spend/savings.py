@@ -1,4 +1,4 @@
-"""What following recommendations saved, what could still be saved, and what was missed."""
+"""Sums what following recommendations saved, what could still be saved, and what was missed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from django.db.models import Count, Min, QuerySet, Sum
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce
 
+from advisor.advice.recommendation import PRIOR
 from advisor.money import rounded_usd
 from advisor.proof.calibration import score
 from webapp.accounts.models import Workspace
-from webapp.advice import scope
-from webapp.advice.models import RealisedSaving, Recommendation
+from webapp.advice import recounting, scope
+from webapp.advice.models import IS_OPEN, RealisedSaving, Recommendation, SavingsRecount
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
 from webapp.advice.selectors.savings import (
     Range,
@@ -37,24 +38,26 @@ from webapp.spend.year import usd_by_month
 
 MONTHS_SHOWN = 12
 MOST_FOLLOWED, MOST_JOBS = 50, 100
-"""Of the followed ones, and of the jobs, that the page lists."""
-PROVEN = (Recommendation.VERIFIED, Recommendation.FAILED)
+"""The most followed recommendations, and the most jobs, that the page lists."""
 _FOLLOWED = (
     *("uuid", "title", "state", "state_reason", "changed_at", "snoozed_until", "is_provisional"),
+    *("rung", "reopened_by_id"),
     *("saving_low_usd", "saving_usd", "saving_high_usd", "monthly_saving_usd"),
     *("realised_low_usd", "realised_usd", "realised_high_usd", "realised_runs"),
     *("job__name", "run__number", "claimed_by__number", "proven_by__number"),
 )
-"""What the page shows of each of the followed ones: its row and those of its runs are wide."""
+"""The columns that the page shows of each followed recommendation: its row and those of its runs
+are wide."""
 _OPEN = (
-    *("job_id", "job__name", "job__uuid", "monthly_saving_usd", "saving_usd", "seen_at"),
-    *("run__cost_usd", KeyTextTransform("instance_type", "run__configuration")),
+    *("job_id", "job__name", "job__uuid", "monthly_saving_usd", "saving_low_usd", "saving_usd"),
+    *("rung", "seen_at", "run__cost_usd"),
+    KeyTextTransform("instance_type", "run__configuration"),
 )
-"""Of `_Open`."""
+"""The columns of `_Open`."""
 
 
 class _Realised(NamedTuple):
-    """What is read of each run that followed a recommendation: many, so not as models."""
+    """Figures of each run that followed a recommendation: many, so not as models."""
 
     usd: Decimal
     low_usd: Decimal
@@ -77,7 +80,7 @@ _REALISED = (
     *("recommendation__state", "recommendation__job", "recommendation__job__name"),
     *("recommendation__job__uuid", Coalesce("run__started_at", "run__created_at")),
 )
-"""Of `_Realised`."""
+"""The columns of `_Realised`."""
 
 
 @dataclass
@@ -98,11 +101,11 @@ class Saved:
 
 @dataclass
 class MonthLine:
-    """`sums`: of the months up to this one."""
+    """Line of a month. `sums` are those of the months up to this one."""
 
     month: Month
     spend_usd: Decimal | None
-    """None: no run has a price."""
+    """The spend; None if no run has a price."""
     saved: Saved = field(default_factory=Saved)
     sums: Range = field(default_factory=lambda: Range(Decimal(0), Decimal(0), Decimal(0)))
 
@@ -112,15 +115,16 @@ class JobLine:
     name: str
     uuid: UUID
     saved: Saved = field(default_factory=Saved)
-    """Proven."""
+    """The proven saving."""
     unproven: Saved = field(default_factory=Saved)
     is_open: bool = False
-    """It has an open recommendation."""
+    """True if the job has an open recommendation."""
     open_usd: Decimal | None = None
-    """A month, by its best open recommendation; None: it has none, or no price."""
+    """The possible saving a month, by its best open recommendation; None if it has none, or no
+    price."""
     missed_usd: Decimal | None = None
-    """What later runs would have saved since somebody saw that recommendation; None: as above, or
-    nobody has seen it."""
+    """The saving that later runs missed since somebody saw that recommendation; None if there is
+    none or it has no price, or nobody has seen it."""
 
 
 @dataclass(frozen=True)
@@ -128,31 +132,36 @@ class FollowedLine:
     row: Recommendation
     saving: Saving
     calibration: float | None
-    """Realised over promised; None: not known."""
+    """The realised saving over the promised one; None if unknown."""
 
 
 @dataclass(frozen=True)
 class SavingsPage:
-    """`months` are the last ones, the oldest first. A saving is counted when its run began."""
+    """Page of savings. `months` are the last ones, the oldest first. A saving is counted when its
+    run began.
+    """
 
     months: list[MonthLine]
     earlier: Saved
-    """Proven, by runs that began before the first month."""
+    """The proven saving of runs that began before the first month."""
     jobs: list[JobLine]
-    """Those with a figure: the most saved first, then by what is open."""
+    """The jobs with a figure: the most saved first, then by what is open."""
     job_count: int
-    """Of all, also of those that aren't listed."""
+    """The number of all jobs, also of those that aren't listed."""
     missed_usd: Decimal | None
-    """By all jobs; None: nothing is known."""
+    """The missed saving of all jobs; None if nothing is known."""
     followed: list[FollowedLine]
     followed_count: int
-    """Of all, also of those that aren't listed."""
+    """The number of all followed recommendations, also of those that aren't listed."""
     proven: Saved
     unproven: Saved
     open: OpenSaving
     calibration: float | None
-    """Realised over promised, of proven ones; None: not known."""
+    """The realised saving over the promised one, of proven ones; None if unknown."""
     calibrated_count: int
+    recount: SavingsRecount | None
+    """The recount of what an earlier version had counted, until a person closes the note; None
+    without a note."""
 
     @property
     def is_empty(self) -> bool:
@@ -160,7 +169,7 @@ class SavingsPage:
 
     @cached_property
     def chart(self) -> Curve | None:
-        """The proven sums; None: there are none."""
+        """Return the curve of the proven sums, or None if there are none."""
         if not self.proven.runs:
             return None
         before = Range(self.earlier.low_usd, self.earlier.usd, self.earlier.high_usd)
@@ -171,8 +180,8 @@ def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
     months = _months(workspace, now)
     own = scope.recommendations_of(workspace)
     saved = _realised(workspace)
-    proven = [each for each in saved if each.state in PROVEN]
-    unproven = [each for each in saved if each.state not in PROVEN]
+    proven = [each for each in saved if each.state in Recommendation.PROVEN]
+    unproven = [each for each in saved if each.state not in Recommendation.PROVEN]
     earlier = _count_by_month(months, proven)
     known = pairs(proven)
     followed = own.filter(state__in=Recommendation.FOLLOWED)
@@ -194,6 +203,7 @@ def savings_page(workspace: Workspace, now: datetime) -> SavingsPage:
         open=open_saving(own),
         calibration=score(known),
         calibrated_count=len(known),
+        recount=recounting.note_of(workspace),
     )
 
 
@@ -203,8 +213,8 @@ def _realised(workspace: Workspace) -> list[_Realised]:
 
 
 def proven_sum(saved: QuerySet[RealisedSaving]) -> Saved:
-    """Of those that are proven, and of those that are proven to cost more."""
-    counted = saved.filter(recommendation__state__in=PROVEN).order_by()
+    """Return the sum of savings that are proven, and of those that are proven to cost more."""
+    counted = saved.filter(recommendation__state__in=Recommendation.PROVEN).order_by()
     sums = counted.aggregate(
         runs=Count("pk"), **{name: Sum(name) for name in ("usd", "low_usd", "high_usd")}
     )
@@ -212,7 +222,7 @@ def proven_sum(saved: QuerySet[RealisedSaving]) -> Saved:
 
 
 def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
-    """Without those before the first run."""
+    """Return the months, without those before the first run."""
     last = current(workspace, now)
     months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
     usd = usd_by_month(workspace, months)
@@ -226,7 +236,7 @@ def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
 
 
 def _count_by_month(months: Sequence[MonthLine], saved: Iterable[_Realised]) -> Saved:
-    """Fills the lines; returns what was saved before the first of them."""
+    """Fill the lines; return what was saved before the first of them."""
     earlier = Saved()
     for each in saved:
         began_at = each.began_at
@@ -266,23 +276,25 @@ def _by_job(
 
 
 class _Open(NamedTuple):
-    """What is read of each open recommendation: many, so not as models."""
+    """Figures of each open recommendation: many, so not as models."""
 
     job_id: int
     job_name: str
     job_uuid: UUID
     monthly_saving_usd: Decimal | None
+    saving_low_usd: Decimal | None
     saving_usd: Decimal | None
+    rung: str
     seen_at: datetime | None
     run_usd: Decimal | None
     instance_type: str | None
-    """Of its evidence."""
+    """The instance type of its evidence."""
 
 
 def _best_open(own: QuerySet[Recommendation]) -> list[_Open]:
-    """Of each job the one that saves most a month."""
+    """Return, for each job, the recommendation that saves most a month."""
     best: dict[int, _Open] = {}
-    opened = own.filter(state=Recommendation.ACTIVE).select_related(None).order_by("pk")
+    opened = own.filter(IS_OPEN).select_related(None).order_by("pk")
     for row in map(_Open._make, opened.values_list(*_OPEN)):
         other = best.get(row.job_id)
         if other is None or (row.monthly_saving_usd or 0) > (other.monthly_saving_usd or 0):
@@ -291,8 +303,9 @@ def _best_open(own: QuerySet[Recommendation]) -> list[_Open]:
 
 
 def _missed(workspace: Workspace, best: Iterable[_Open]) -> dict[int, Decimal]:
-    """By job: the recommendation's share of the evidence's cost, of each later run on the same
-    machines that began after somebody had seen it."""
+    """Return the missed saving by job: the recommendation's share of the evidence's cost, of each
+    later run on the same machines that began after somebody had seen it.
+    """
     shown = {row.job_id: row for row in best if row.seen_at is not None and _share(row) is not None}
     if not shown:
         return {}
@@ -318,10 +331,13 @@ def _missed(workspace: Workspace, best: Iterable[_Open]) -> dict[int, Decimal]:
 
 
 def _share(row: _Open) -> Fraction | None:
-    """None: no price."""
-    if row.saving_usd is None or not row.run_usd:
+    """Return the share of the cost that is saved; for estimates that nobody has measured, its low
+    end. None without a price.
+    """
+    saving_usd = row.saving_low_usd if row.rung == PRIOR else row.saving_usd
+    if saving_usd is None or not row.run_usd:
         return None
-    return min(Fraction(row.saving_usd) / Fraction(row.run_usd), Fraction(1))
+    return min(Fraction(saving_usd) / Fraction(row.run_usd), Fraction(1))
 
 
 def _sum(saved: Iterable[_Realised]) -> Saved:

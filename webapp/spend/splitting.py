@@ -22,7 +22,7 @@ _OF_RUN = ("run__job", "run__owner", "run__tags", "run__job__tags")
 
 
 class CutRun(NamedTuple):
-    """Whose cost it is."""
+    """Run that has a cost."""
 
     job_id: int
     owner: str
@@ -31,7 +31,7 @@ class CutRun(NamedTuple):
 
     @property
     def all_tags(self) -> dict[str, str]:
-        """Its tags, and its job's for other keys."""
+        """Return the run's tags, with its job's for other keys."""
         return {**self.job_tags, **self.tags}
 
 
@@ -46,11 +46,11 @@ class CutPart(NamedTuple):
     node_id: int
     run: CutRun | None
     held: tuple[Interval, ...] = ()
-    """By its sessions; only where the charges aren't known."""
+    """The intervals of its sessions; only if the charges aren't known."""
 
     @property
     def of_run(self) -> CutRun:
-        """Raises ValueError for a part that was read without its run."""
+        """Return the run. Raises ValueError for a part that was read without its run."""
         if self.run is None:
             raise ValueError("read with_runs=True")
         return self.run
@@ -59,7 +59,7 @@ class CutPart(NamedTuple):
 def cut_days(
     parts: QuerySet[CostPart], *moments: datetime, with_runs: bool = False
 ) -> list[CutPart]:
-    """The costs of the UTC days that contain these moments."""
+    """Return the costs of the UTC days that contain these moments."""
     days = {moment.astimezone(UTC).date() for moment in moments if not _is_midnight(moment)}
     rows = parts.filter(day__in=days).values_list(*_OF_PART, *(_OF_RUN if with_runs else ()))
     cut = [
@@ -81,7 +81,7 @@ def _held(nodes: Collection[int]) -> dict[int, list[Interval]]:
 
 
 def between(part: CutPart, start: datetime, end: datetime) -> Decimal:
-    """The part of a day's cost that belongs to the span."""
+    """Return the part of a day's cost that belongs to the span."""
     return _usd_before(part, end) - _usd_before(part, start)
 
 
@@ -90,7 +90,9 @@ def midnight(day: date) -> datetime:
 
 
 def _usd_before(part: CutPart, moment: datetime) -> Decimal:
-    """Few costs are of a time that contains the moment: the others needn't be split."""
+    """Return the part of the cost before the moment. Few costs are of a time that contains it: the
+    others needn't be split.
+    """
     at = (moment - midnight(part.day)) // MICROSECOND
     if at <= 0:
         return Decimal(0)
@@ -116,7 +118,9 @@ def _charges(part: CutPart) -> DayCharges:
 
 
 def _spread(usd: Decimal, held: Iterable[Interval], length: timedelta) -> DayCharges:
-    """A cost of an earlier version, which didn't keep what each second cost: by time alone."""
+    """Spread the cost of an earlier version, which didn't keep what each second cost, by time
+    alone.
+    """
     if not length:
         return DayCharges(Fraction(0), ())
     rate = Fraction(usd) * Fraction(timedelta(hours=1) // MICROSECOND, length // MICROSECOND)

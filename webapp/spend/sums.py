@@ -50,7 +50,7 @@ class Spend:
     owner: str
     tags: dict[str, str]
     usd: Decimal | None = None
-    """Exact; None: no run has a price."""
+    """The exact sum; None if no run has a price."""
     run_count: int = 0
     unpriced_count: int = 0
     billed_usd: Decimal | None = None
@@ -59,7 +59,7 @@ class Spend:
     """The whole cost of the runs with a billed amount, for comparison."""
 
     def counting(self, row: Mapping[str, Any]) -> Spend:
-        """With the runs that a database row counted; an empty row: none."""
+        """Add the runs that a database row counted; none for an empty row."""
         self.run_count, self.unpriced_count = row.get("runs", 0), row.get("unpriced", 0)
         self.billed_usd, self.counted_usd = row.get("billed"), row.get("counted")
         return self
@@ -74,7 +74,7 @@ class Spends:
         self._by_group: dict[tuple[object, ...], Spend] = {}
 
     def of(self, row: Mapping[str, Any]) -> Spend:
-        """The entry for a row with the columns of the group."""
+        """Return the entry for a row with the columns of the group."""
         group = {name: row[name] for name in self.group}
         key = tuple(str(value) for value in group.values())
         if key not in self._by_group:
@@ -99,7 +99,7 @@ class Spends:
 def spends(
     workspace: Workspace, start: datetime, end: datetime, group: Sequence[str] = GROUP
 ) -> list[Spend]:
-    """The spend, and the runs that began, between `start` and `end`.
+    """Return the spend, and the runs that began, between `start` and `end`.
 
     Args:
         group: of `GROUP`, by which the runs are told apart. Without the owner or the tags, those of
@@ -124,8 +124,9 @@ def spends(
 
 @dataclass(frozen=True)
 class Edge:
-    """What isn't in the sums of whole days: the cost of a node on the first or last UTC day that
-    belongs to the span, or runs that began in it and have no price."""
+    """Amount that isn't in the sums of whole days: the cost of a node on the first or last UTC day
+    that belongs to the span, or runs that began in it and have no price.
+    """
 
     job_id: int
     tags: dict[str, str]
@@ -136,7 +137,7 @@ class Edge:
 def edges(
     workspace: Workspace, start: datetime, end: datetime, jobs: Collection[int] | None = None
 ) -> list[Edge]:
-    """Of a span.
+    """Return the edges of a span.
 
     Args:
         jobs: ids of the only ones that matter; None: all do.
@@ -157,7 +158,7 @@ def edges(
 
 
 def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decimal]]:
-    """The spend on each UTC day: one entry for each span between two successive `edges`."""
+    """Return the spend on each UTC day: one entry for each span between two successive `edges`."""
     parts = priced_parts_of(workspace)
     # One range of an index: the days between two spans are few, and aren't used.
     whole = parts.filter(in_whole_days(edges[0], edges[-1]))
@@ -175,14 +176,14 @@ def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decima
 
 
 def whole_days(start: datetime, end: datetime) -> tuple[date, date]:
-    """The first UTC day that is entirely within the span, and the day after the last one."""
+    """Return the first UTC day that is entirely within the span, and the day after the last one."""
     day = start.astimezone(UTC).date()
     first = day if midnight(day) == start else day + DAY
     return first, end.astimezone(UTC).date()
 
 
 def in_whole_days(start: datetime, end: datetime) -> Q:
-    """A filter for the costs of those days."""
+    """Return a filter for the costs of those days."""
     first, after = whole_days(start, end)
     return Q(day__gte=first, day__lt=after)
 
@@ -190,7 +191,7 @@ def in_whole_days(start: datetime, end: datetime) -> Q:
 def _runs(
     runs: QuerySet[Run], start: datetime, end: datetime, group: Sequence[str]
 ) -> QuerySet[Any, Any]:
-    """The runs that began in the span, grouped."""
+    """Return the runs that began in the span, grouped."""
     began: QuerySet[Any, Any] = runs.filter(started_at__gte=start, started_at__lt=end)
     plain = began.select_related(None).order_by()
     rows: QuerySet[Any, Any] = plain.values(**_told_apart(group)).annotate(**run_counts())
@@ -198,7 +199,7 @@ def _runs(
 
 
 def _told_apart(group: Sequence[str], prefix: str = "") -> dict[str, Combinable]:
-    """`of_` and its name -> each column of the group, tags as text."""
+    """Return `of_` and its name for each column of the group, tags as text."""
     return {
         f"of_{name}": _text(f"{prefix}{name}") if name == TAGS else F(f"{prefix}{name}")
         for name in group
@@ -206,12 +207,12 @@ def _told_apart(group: Sequence[str], prefix: str = "") -> dict[str, Combinable]
 
 
 def _text(name: str) -> Combinable:
-    """Of a JSON column: many rows have the same, so each text is decoded once."""
+    """Return a JSON column as text: many rows have the same, so each text is decoded once."""
     return ExpressionWrapper(F(name), output_field=TextField())
 
 
 def run_counts() -> dict[str, Aggregate]:
-    """What `Spend` tells of the runs that began in a span."""
+    """Return what `Spend` says of the runs that began in a span."""
     return {
         "runs": Count("pk"),
         "unpriced": Count("pk", filter=Q(cost_usd=None)),

@@ -17,7 +17,7 @@ from webapp.spend.year import by_month
 JOB, OWNER, TAG, MONTH = "job", "owner", "tag", "month"
 BY = {JOB: "Job", OWNER: "Owner", TAG: "Tag", MONTH: "Month"}
 GROUPS = {JOB: (JOB_ID,), OWNER: (JOB_ID, sums.OWNER), TAG: (JOB_ID, TAGS)}
-"""What of the runs tells the lines apart."""
+"""The columns of runs that tell the lines apart."""
 MONTHS_SHOWN = 12
 NOBODY = "nobody"
 NONE = "(none)"
@@ -25,7 +25,7 @@ NONE = "(none)"
 
 
 MOST_LINES = 100
-"""On a page; the CSV has them all."""
+"""The most lines on a page; the CSV has them all."""
 
 
 @dataclass
@@ -34,9 +34,9 @@ class Line:
 
     label: str
     query: str = ""
-    """Of the list of its runs, with the month; empty if no page lists it."""
+    """The query of the list of its runs, with the month; empty if no page lists it."""
     usd: Decimal | None = None
-    """None: no run has a price."""
+    """The amount; None if no run has a price."""
     run_count: int = 0
     unpriced_count: int = 0
     billed_usd: Decimal | None = None
@@ -72,7 +72,7 @@ class Table:
 
     @property
     def shown(self) -> list[Line]:
-        """What a page lists. The others are one line, so that it still adds up."""
+        """Return what a page lists. The others are one line, so that it still adds up."""
         others = self.lines[MOST_LINES:]
         if not others:
             return self.lines
@@ -91,7 +91,7 @@ class Table:
 
 
 def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
-    """`by` as in `BY`; an empty `key`: the most common tag."""
+    """Return the table. `by` is as in `BY`; an empty `key` is the most common tag."""
     spent = spends(workspace, month.start, month.end, GROUPS[by]) if by != MONTH else []
     keys = _keys(spent) if by == TAG else []
     key = key or (keys[0] if keys else "")
@@ -107,7 +107,9 @@ def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
 
 
 def _keys(spent: Iterable[Spend]) -> list[str]:
-    """The most common first. Those with one value separate nothing, and come last."""
+    """Return the keys, the most common first. Those with one value separate nothing, and come
+    last.
+    """
     counts: Counter[str] = Counter()
     values: defaultdict[str, set[str]] = defaultdict(set)
     for spend in spent:
@@ -132,7 +134,7 @@ def _tag(spend: Spend, key: str) -> str:
 
 
 def _query(by: str, key: str) -> Callable[[Spend], str]:
-    """The query of the list of runs; empty: it can't tell them from others."""
+    """Return the query of the list of runs; empty if it can't tell them from others."""
     if by == OWNER:
         return lambda spend: urlencode({"owner": spend.owner or NONE})
     if by == TAG and key:
@@ -143,7 +145,7 @@ def _query(by: str, key: str) -> Callable[[Spend], str]:
 def _grouped(
     spent: Iterable[Spend], label: Callable[[Spend], str], query: Callable[[Spend], str]
 ) -> list[Line]:
-    """The most expensive first; lines without a price last."""
+    """Return the lines, the most expensive first; lines without a price last."""
     lines: dict[str, Line] = {}
     first: dict[str, Spend] = {}
     for spend in spent:
@@ -158,7 +160,7 @@ def _grouped(
 
 
 def _months(workspace: Workspace, last: Month) -> list[Line]:
-    """The months up to that one, newest first, without those before the first run."""
+    """Return the months up to that one, newest first, without those before the first run."""
     months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
     lines = []
     for month, spend in zip(months, by_month(workspace, months), strict=True):
@@ -170,7 +172,7 @@ def _months(workspace: Workspace, last: Month) -> list[Line]:
 
 
 def _known(spend: Spend | Line) -> Decimal | None:
-    """A priced run may have cost nothing yet."""
+    """Return the amount, or None if it is unknown. A priced run may have cost nothing yet."""
     if spend.usd is None and spend.unpriced_count < spend.run_count:
         return Decimal(0)
     return spend.usd

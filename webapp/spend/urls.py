@@ -11,6 +11,7 @@ urlpatterns = [
     path("spend/failures/", failures.failures, name="failures"),
     path("spend/failures.csv", failures.as_csv, name="failures_csv"),
     path("savings/", savings.savings, name="savings"),
+    path("savings/recount/", savings.close_recount, name="close_recount"),
     path("savings.csv", savings.as_csv, name="savings_csv"),
     path("budgets/", budgets.budgets, name="budgets"),
     path("budgets/new/", budgets.new_budget, name="new_budget"),

@@ -20,7 +20,7 @@ from webapp.spend.sums import Spend, in_whole_days, run_counts
 
 
 def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
-    """One entry per month, in the given order: consecutive months, the latest first.
+    """Return one entry per month, in the given order: consecutive months, the latest first.
 
     A run is counted when it began. Its cost is counted when it held its machines.
     """
@@ -34,7 +34,9 @@ def by_month(workspace: Workspace, months: Sequence[Month]) -> list[Spend]:
 
 
 def usd_by_month(workspace: Workspace, months: Sequence[Month]) -> dict[date, Decimal]:
-    """First day of a month -> its cost; no entry: no run has a price. `months` as in `by_month`."""
+    """Return the cost by the first day of a month; no entry if no run has a price. `months` are as
+    in `by_month`.
+    """
     parts = priced_parts_of(workspace)
     edges = [month.start for month in months] + [months[0].end]
     cut = cut_days(parts, *edges)
@@ -58,7 +60,7 @@ def usd_by_month(workspace: Workspace, months: Sequence[Month]) -> dict[date, De
 
 
 def _runs(workspace: Workspace, months: Sequence[Month]) -> dict[date, dict[str, Any]]:
-    """First day of a month -> number of runs that began in it."""
+    """Return the number of runs that began in a month, by its first day."""
     runs = runs_of(workspace).select_related(None).order_by()
     # Each month is a range of an index. A single query would have to place and sort every run.
     first, *others = [

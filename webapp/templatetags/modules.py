@@ -18,7 +18,7 @@ _IMPORTED = re.compile(r'^import\s[^;]*?"\./([^"]+)"', re.MULTILINE)
 
 @register.simple_tag
 def module(name: str) -> SafeString:
-    """The element of an ES module in static files, after those that load what it imports."""
+    """Return the element of an ES module in static files, after those that load what it imports."""
     addresses = ((static(other),) for other in _imports(name))
     links = format_html_join("", '<link rel="modulepreload" href="{}">', addresses)
     return format_html('{}<script type="module" src="{}"></script>', links, static(name))
@@ -26,7 +26,7 @@ def module(name: str) -> SafeString:
 
 @cache
 def _imports(name: str) -> tuple[str, ...]:
-    """All modules that it needs, without itself."""
+    """Return all modules that it needs, without itself."""
     known, left = {name}, [name]
     while left:
         current = Path(left.pop())

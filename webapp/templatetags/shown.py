@@ -1,4 +1,4 @@
-"""How figures are written on every page: one place, so that one thing looks the same everywhere."""
+"""Formats figures on every page: one place, so that one thing looks the same everywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from advisor.money import display_signed_usd, display_usd, plain_usd
+from advisor.money import (
+    display_signed_usd,
+    display_usd,
+    display_usd_per_unit,
+    exact_usd,
+    plain_usd,
+)
 from rules.wording import two_units
 
 if TYPE_CHECKING:
@@ -23,28 +29,51 @@ register = template.Library()
 NOTHING = "–"
 MINUS = "−"
 MANY = 999.5
-"""From here on three digits would be written as a power of ten."""
+"""The value from which three digits would be written as a power of ten."""
 
 
 @register.filter
 def usd(amount: Decimal | None) -> str:
-    """`$0.0123` below a dollar, else `$12.34`; "no price" for None."""
+    """Format an amount: `$0.0123` below a dollar, else `$12.34`; "no price" for None."""
     return display_usd(amount)
+
+
+@register.filter
+def usd_per_unit(amount: Decimal) -> str:
+    """Format an amount per unit of work: as `usd` does, with at least three significant digits."""
+    return display_usd_per_unit(amount)
 
 
 @register.simple_tag(takes_context=True)
 def usd_of(context: template.Context, amount: Decimal | None, run: Run) -> str:
-    """As `usd`. "no price" leads people who may change things to correcting the run's machine."""
+    """Format an amount as `usd` does. "no price" leads people who may change things to the run's
+    machine.
+    """
     if amount is not None or not context["request"].may_change:
         return usd(amount)
     address = reverse("runs:edit_run", args=[run.pk])
-    title = "Name the machine, so that it has a price"
+    title = "Check its machine and region, or enter a rate in Settings, Rates"
     return format_html('<a href="{}#machine" title="{}">{}</a>', address, title, usd(None))
 
 
 @register.simple_tag
+def price_help(run: Run, css_class: str = "") -> str:
+    """Return a link to what helps a run without a price: its machine, its region, or a rate."""
+    address = f"{reverse('runs:edit_run', args=[run.pk])}#machine"
+    if not run.summary.instance_types:
+        words = "Name the machine"
+    elif any("region that was not declared" in reason for reason in run.summary.missing):
+        words = "Choose the machine's region"
+    else:
+        address, words = reverse("prices:rates"), "Enter a rate"
+    return format_html('<a class="{}" href="{}">{}</a>', css_class, address, words)
+
+
+@register.simple_tag
 def usd_among(amount: Decimal | None, **query: object) -> str:
-    """As `usd`. "no price" leads to the runs without one, chosen by the query."""
+    """Format an amount as `usd` does. "no price" leads to the runs without one, chosen by the
+    query.
+    """
     if amount is not None:
         return usd(amount)
     return format_html('<a href="{}">{}</a>', unpriced(**query), usd(None))
@@ -52,31 +81,30 @@ def usd_among(amount: Decimal | None, **query: object) -> str:
 
 @register.simple_tag
 def unpriced(**query: object) -> str:
-    """The address of the list of runs without a price, chosen by the query."""
+    """Return the address of the list of runs without a price, chosen by the query."""
     given = {name: str(value) for name, value in query.items() if value not in ("", None)}
     return f"{reverse('dashboard:runs')}?{urlencode({'price': 'none', **given})}"
 
 
 @register.filter
 def axis_usd(amount: Decimal) -> str:
-    """A round amount on an axis, without needless digits: `$200`, `$0.50`."""
+    """Return a round amount on an axis, without needless digits: `$200`, `$0.50`."""
     whole, _, digits = plain_usd(abs(amount)).partition(".")
     return f"{MINUS if amount < 0 else ''}${whole}{f'.{digits:0<2}' if digits else ''}"
 
 
 @register.filter
 def axis_seconds(length: float) -> str:
-    """A round length on an axis: `30 min`, `1.5 h`."""
+    """Return a round length on an axis: `30 min`, `1.5 h`."""
     units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     size, unit = next((each for each in units if length >= each[0]), units[-1])
     return f"{length / size:.3g} {unit}"
 
 
 @register.filter
-def rate(usd_per_hour: str) -> str:
-    """A price as text without trailing zeros: `0.085000000` -> `0.085`."""
-    whole, _, digits = plain_usd(Decimal(usd_per_hour)).partition(".")
-    return f"{whole}.{digits:0<2}"
+def rate(usd_per_hour: str | Decimal) -> str:
+    """Return a price with all its digits, at least two decimals: `0.085000000` -> `0.085`."""
+    return exact_usd(Decimal(usd_per_hour))
 
 
 @register.filter
@@ -86,7 +114,7 @@ def signed_usd(amount: Decimal | None) -> str:
 
 @register.filter
 def seconds(value: float | None) -> str:
-    """A length of time in the two units that matter: `8 m 22 s`, `1.25 s`, `310 ms`."""
+    """Return a length of time in the two units that matter: `8 m 22 s`, `1.25 s`, `310 ms`."""
     if value is None:
         return NOTHING
     sign = MINUS if value < 0 else ""
@@ -106,7 +134,7 @@ def _short(value: float) -> str:
 
 @register.filter
 def signed_seconds(value: float | None) -> str:
-    """In whole seconds: `+13 m 6 s`, `−1 s`; without a sign if it rounds to nothing."""
+    """Format whole seconds: `+13 m 6 s`, `−1 s`; without a sign if it rounds to nothing."""
     if value is None:
         return NOTHING
     whole = round(abs(value))
@@ -138,13 +166,15 @@ def binary_bytes(value: float | None) -> str:
 
 @register.filter
 def percent(value: float | None) -> str:
-    """0..100 -> `43 %`."""
+    """Format a percentage: 0..100 -> `43 %`."""
     return NOTHING if value is None else f"{value:.0f} %"
 
 
 @register.filter
 def share(value: float | str | None) -> str:
-    """0..1 -> `43 %`. Empty text is what a template finds where a summary lacks the figure."""
+    """Format a share: 0..1 -> `43 %`. Empty text is what a template finds where a summary lacks the
+    figure.
+    """
     if value is None or isinstance(value, str):
         return NOTHING
     rounded = f"{value * 100:.0f} %".replace("-", MINUS)
@@ -153,14 +183,14 @@ def share(value: float | str | None) -> str:
 
 @register.filter
 def signed_share(value: float) -> str:
-    """0.18 -> `+18 %`; without a sign if it rounds to nothing."""
+    """Format a change: 0.18 -> `+18 %`; without a sign if it rounds to nothing."""
     size = f"{abs(100 * value):.0f} %"
     return size if size == "0 %" else f"{MINUS if value < 0 else '+'}{size}"
 
 
 @register.filter
 def number(value: object) -> str:
-    """A quantity with thousands apart and at most four significant decimals."""
+    """Return a quantity with thousands apart and at most four significant decimals."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -173,13 +203,13 @@ def number(value: object) -> str:
 
 @register.filter
 def words(value: str) -> str:
-    """`not_applicable` -> `not applicable`."""
+    """Replace underscores by spaces, as in `not applicable`."""
     return str(value).replace("_", " ")
 
 
 @register.filter
 def ago(moment: datetime | None) -> str | SafeString:
-    """`4 min ago`, with the exact time where it is pointed at."""
+    """Format a time: `4 min ago`, with the exact time where it is pointed at."""
     if moment is None:
         return NOTHING
     exact = moment.astimezone(UTC)
@@ -192,7 +222,7 @@ def ago(moment: datetime | None) -> str | SafeString:
 
 
 def _ago(passed: float) -> str:
-    """Empty beyond two months: a date is easier to grasp then."""
+    """Return the time ago; empty beyond two months: a date is easier to grasp then."""
     if passed < 60:
         return f"{passed:.0f} s ago" if passed >= 10 else "just now"
     if passed < 3600:
@@ -209,7 +239,7 @@ def moment(value: datetime | None) -> str:
 
 @register.simple_tag(takes_context=True)
 def address(context: template.Context, **changes: object) -> str:
-    """This page's address with these query values; a page number never survives a change."""
+    """Return this page's address with these query values; a page number never survives a change."""
     query = context["request"].GET.copy()
     query.pop("page", None)
     for name, value in changes.items():

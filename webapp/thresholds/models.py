@@ -16,11 +16,11 @@ class ParameterValue(models.Model):
     job = models.ForeignKey(
         Job, models.CASCADE, null=True, blank=True, related_name="parameter_values"
     )
-    """None: all jobs of the workspace that don't override it."""
+    """The job; None for all jobs of the workspace that don't override it."""
     rule = models.CharField(max_length=64)
     name = models.CharField(max_length=64)
     value = models.FloatField()
-    """In the parameter's unit; for a choice, its position."""
+    """The value in the parameter's unit; for a choice, its position."""
 
     class Meta:
         db_table = "rulebook_parametervalue"  # The table keeps its old name.

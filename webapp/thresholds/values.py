@@ -22,7 +22,7 @@ of a rule's id: of all rules."""
 
 
 def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
-    """The values that the workspace sets itself, or the job.
+    """Return the values that the workspace sets itself, or the job.
 
     Values that a rule no longer knows or allows are ignored: a release may remove a parameter.
     """
@@ -30,13 +30,13 @@ def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
 
 
 def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]:
-    """Rule id -> all of its values, for the job or, without one, the workspace."""
+    """Return all values of each rule, for the job or, without one, the workspace."""
     layers = _overrides(workspace, [None] if job is None else [None, job.pk])
     return resolved(cast(Preset, workspace.preset), layers)
 
 
 def _overrides(workspace: Workspace, jobs: Sequence[int | None]) -> list[Overrides]:
-    """What the workspace sets for all of its jobs (None), for one of them, or both."""
+    """Return what the workspace sets for all of its jobs (None), for one of them, or both."""
     layers: dict[int | None, Overrides] = {job: {} for job in jobs}
     named = next((job for job in jobs if job is not None), None)
     for job, rule, name, value in _rows(workspace=workspace.pk, job=named):
@@ -47,14 +47,16 @@ def _overrides(workspace: Workspace, jobs: Sequence[int | None]) -> list[Overrid
 
 @Rows
 def _rows() -> QuerySet[ParameterValue, tuple[Any, ...]]:
-    """Of a workspace, and of one of its jobs."""
+    """Return the parameter rows of the workspace, and of one of its jobs."""
     job = Q(job=None) | Q(job=Slot("job", Job._meta.pk))
     rows = ParameterValue.objects.filter(job, workspace=Slot("workspace", Workspace._meta.pk))
     return rows.values_list("job_id", "rule", "name", "value")
 
 
 def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
-    """The preset's values, overridden by each layer in turn; the floor of all rules as well."""
+    """Return the preset's values, overridden by each layer in turn; the floor of all rules as
+    well.
+    """
     layers = list(layers)
     floor = {each.name: each.of_preset(preset) for each in materiality.PARAMETERS}
     for layer in layers:

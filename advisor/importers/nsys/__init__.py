@@ -44,7 +44,7 @@ _MOST_LISTED = 200
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file is an SQLite database with a table of Nsight Systems'."""
+    """Return whether a file is an SQLite database with a table of Nsight Systems'."""
     return any(_is_export(source, path) for path in _candidates(source))
 
 
@@ -119,7 +119,7 @@ class NsysRecording(Profiled):
         return replace(samples, columns={**samples.columns, **found})
 
     def _steps(self, host: str) -> Iterator[tuple[int, list[tuple[float, float]]]]:
-        """A rank for each process with steps, over all machines."""
+        """Yield a rank for each process with steps, over all machines."""
         rank = 0
         for name, own in sorted(self._reports.items()):
             for steps in (each for report in own for each in report.steps):
@@ -154,7 +154,7 @@ def _merged(each: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
 
 
 def _idle(gpu: int, start_us: Floats, end_us: Floats) -> dict[str, Any]:
-    """How long a GPU worked between its first and its last operation, and what it waited."""
+    """Return how long a GPU worked between its first and its last operation, and what it waited."""
     gaps = start_us[1:] - end_us[:-1]
     busy, length = float((end_us - start_us).sum()), float(end_us[-1] - start_us[0])
     return {

@@ -5,7 +5,8 @@ they are stored: no view, trigger, virtual table or sorter runs. A damaged page 
 its table. Callers name tables and columns that they know, never those of the file.
 
 A small file can have endless rows, since pages may be used twice. So what is done is counted, in
-steps of SQLite's machine and in bytes of cells, and may only be so much for each byte of the file.
+steps of SQLite's machine, in rows and in bytes of cells, and may only be so much for each byte of
+the file.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from advisor.importers.recording import NotImportableError
 HEAD = b"SQLite format 3\0"
 _ROWS_A_BATCH = 50_000
 _STEPS_A_LOOK = 1_000
-"""Of SQLite's machine, between two looks: below a tenth of a millisecond."""
+"""The steps of SQLite's machine between two looks: below a tenth of a millisecond."""
 _FEWEST_STEPS, _STEPS_A_BYTE = 300_000, 6
 """A row takes some 20 bytes of the file, and as many steps each time that it is read."""
 _LEAST_CELL_BYTES, _READ_A_BYTE = 8 * 1024 * 1024, 8
 """Texts may be read several times."""
+_LEAST_ROW_BYTES = 6
+"""A cell's pointer of 2 and its least size of 4 (SQLite's file format, "B-tree Pages"). What is
+made of a row costs far more than reading it."""
 _LEAST_SECONDS, _BYTES_A_SECOND, _MOST_SECONDS = 1.0, 2_000_000, 900.0
-"""Of CPU: a step may read a long cell, which is no more steps."""
+"""The limits of CPU time: a step may read a long cell, which is no more steps."""
 _MOST_CELL_BYTES = 1024 * 1024
 _TEXT_CHARS = 500
 _MOST_TABLES = 1_000
@@ -58,7 +62,7 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 _PLAIN = re.compile(r"CREATE TABLE\s", re.IGNORECASE)
-"""As SQLite itself stores it, without `VIRTUAL`, `TEMP` or a comment."""
+"""The beginning of a table as SQLite itself stores it, without `VIRTUAL`, `TEMP` or a comment."""
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 _FUNCTIONS = {"typeof", "count"}
 
@@ -73,10 +77,13 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        """Raises NotImportableError: no SQLite database, or its schema is damaged or endless."""
+        """Open the file. Raises NotImportableError if it is no SQLite database, or its schema is
+        damaged or endless.
+        """
         size = path.stat().st_size
         self._steps_left = _FEWEST_STEPS + _STEPS_A_BYTE * size
         self._bytes_left = _LEAST_CELL_BYTES + _READ_A_BYTE * size
+        self._most_rows = size // _LEAST_ROW_BYTES
         seconds = min(_LEAST_SECONDS + size / _BYTES_A_SECOND, _MOST_SECONDS)
         self._until = time.thread_time() + seconds
         uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
@@ -95,7 +102,7 @@ class Database:
         return set(columns) <= set(self.columns.get(table, ()))
 
     def count(self, table: str, column: str) -> int:
-        """Raises NotImportableError."""
+        """Return the number of rows. Raises NotImportableError."""
         # With a condition that is always true, since SQLite counts without looks otherwise.
         counted = f'SELECT count(*) FROM "{table}" WHERE typeof("{column}") != \'\''  # noqa: S608
         (rows,) = self._batches(counted)
@@ -108,7 +115,7 @@ class Database:
         only: tuple[str, Sequence[int]] | None = None,
         optional: Sequence[str] = (),
     ) -> Iterator[list[Row]]:
-        """Batches of rows in which all these columns are integers.
+        """Yield batches of rows in which all these columns are integers.
 
         Args:
             optional: columns that come last, and are -1 where they are no integer.
@@ -125,9 +132,10 @@ class Database:
         return self._batches(f'SELECT {named} FROM "{table}" WHERE {where}')  # noqa: S608
 
     def texts(self, table: str, columns: Sequence[str], text: str) -> Iterator[list[Row]]:
-        """Batches of rows with the column `text` as the last. Values may be of any type, of texts
-        the first 500 characters; None for bytes, and for columns with no name. Raises
-        NotImportableError, as `whole`."""
+        """Yield batches of rows with the column `text` as the last. Values may be of any type, of
+        texts the first 500 characters; None for bytes, and for columns with no name. Raises
+        NotImportableError, as `whole`.
+        """
         named = "".join(f'"{name}", ' if name else "NULL, " for name in columns)
         return self._batches(f'SELECT {named}"{text}" FROM "{table}"')  # noqa: S608
 
@@ -151,12 +159,14 @@ class Database:
         return body[: 4 * _TEXT_CHARS].decode(errors="replace")[:_TEXT_CHARS]
 
     def _without_bytes(self, row: Row) -> Row:
-        """No column of ours has any; they are only counted."""
+        """Return the row without its bytes: no column of ours has any; they are only counted."""
         self._bytes_left -= sum(len(each) for each in row if isinstance(each, bytes))
         return tuple(None if isinstance(each, bytes) else each for each in row)
 
     def _tables(self) -> list[str]:
-        """Plain ones by what the file says; what isn't so after all is refused when it is read."""
+        """Return the plain tables by what the file says; what isn't so after all is refused when it
+        is read.
+        """
         listed = "SELECT name, sql FROM sqlite_master WHERE type = 'table'"
         found = islice(self._connection.execute(listed), _MOST_TABLES)
         return [
@@ -166,7 +176,7 @@ class Database:
         ]
 
     def _columns(self, table: str) -> tuple[str, ...]:
-        """Without generated ones, which `table_info` leaves out."""
+        """Return the columns without generated ones, which `table_info` leaves out."""
         found = self._connection.execute(f'PRAGMA table_info("{table}")')
         return tuple(str(row[1]) for row in found)
 
@@ -174,7 +184,9 @@ class Database:
         rows: list[Row] = []
         problem: Exception | None = None
         try:
-            for row in self._connection.execute(query):
+            for number, row in enumerate(self._connection.execute(query), start=1):
+                if number > self._most_rows:
+                    raise sqlite3.DataError("more rows than the file can have")
                 rows.append(self._without_bytes(row) if bytes in map(type, row) else row)
                 if self._bytes_left < 0:
                     raise sqlite3.DataError("more text than the file can have")

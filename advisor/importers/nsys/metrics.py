@@ -18,7 +18,7 @@ from advisor.importers.tally import Tally
 _TABLE, _NAMES = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
 _COLUMNS = ("timestamp", "typeId", "metricId", "value")
 _GPU_BITS = 0xFF
-"""Of a type id: the GPU's number."""
+"""The bits of a type id that are the GPU's number."""
 _SERIES = {
     "SM Active": "sm_active_pct",
     "SMs Active": "sm_active_pct",
@@ -30,7 +30,7 @@ _SERIES = {
 
 _MOST_IDS, _MOST_SERIES = 256, 512
 _MOST_CELLS = 5_000_000
-"""Of all series together: 80 MB. Eight GPUs for three hours have 4,000,000."""
+"""The most cells of all series together: 80 MB. Eight GPUs for three hours have 4,000,000."""
 
 Sums = dict[tuple[int, int], tuple[Floats, Floats]]
 
@@ -62,7 +62,7 @@ def columns(
 
 
 def _metrics(database: Database) -> dict[int, str]:
-    """Metric id -> series, of those that have one."""
+    """Return metric id -> series, of those that have one."""
     found: dict[int, str] = {}
     for number, name in tables.rows_of(database, _NAMES, ["metricId"], "metricName"):
         known = _SERIES.get(str(name).partition(" [")[0])

@@ -22,7 +22,7 @@ _TABLE = "NVTX_EVENTS"
 _PUSH_POP, _START_END = 59, 60
 """Values of `eventType` that are ranges, by thread or by process."""
 _MOST_RANGES = 1_000_000
-"""Of a file: 200 MB while they are read."""
+"""The most ranges of a file: 200 MB while they are read."""
 _LATER = ("eventType", "globalTid", "textId")
 """Columns that earlier versions may lack."""
 _STEP = re.compile(
@@ -48,7 +48,7 @@ class Range(NamedTuple):
 
 
 def ranges_of(database: Database, tally: Tally, where: str) -> list[Range]:
-    """All ranges of a file that have begun and ended."""
+    """Return all ranges of a file that have begun and ended."""
     if not database.has(_TABLE, "start", "end", "text"):
         return []
     rows: list[_Row] = []
@@ -71,7 +71,7 @@ def ranges_of(database: Database, tally: Tally, where: str) -> list[Range]:
 def add_up(
     ranges: Iterable[Range], operators: Operators, times: OperatorTimes, node: str, base_us: float
 ) -> None:
-    """The time of each range, and that of its own: without those inside it.
+    """Add up the time of each range, and its own time, without the ranges inside it.
 
     Args:
         base_us: what to add to their times, for Unix microseconds.
@@ -91,14 +91,14 @@ def add_up(
 
 
 def _listed_name(each: Range) -> str:
-    """Steps are one operator."""
+    """Return the name under which a range is listed: all steps are one operator."""
     return _DIGITS.sub("#", each.name) if _STEP.fullmatch(each.name) else each.name
 
 
 def steps_of(ranges: Iterable[Range]) -> Iterator[tuple[int, list[Range]]]:
-    """Process id and its steps: ranges named alike but for a number, such as `step 12`.
+    """Yield process id and its steps: ranges named alike but for a number, such as `step 12`.
 
-    Of several such names those of the thread that took the most time. They don't overlap.
+    Of several such names it takes those of the thread that took the most time. They don't overlap.
     """
     alike: dict[tuple[int, str, int], list[Range]] = defaultdict(list)
     for each in ranges:
@@ -126,12 +126,12 @@ def _length(ranges: Iterable[Range]) -> float:
 
 
 def _columns(database: Database) -> list[str]:
-    """Empty for those that this version lacks."""
+    """Return the names of the columns; empty for those that this version lacks."""
     return ["start", "end", *(name if database.has(_TABLE, name) else "" for name in _LATER)]
 
 
 def _row(row: Row) -> _Row | None:
-    """None: a mark, a domain, a counter, or a range that never ended."""
+    """Return the row, or None for a mark, a domain, a counter, or a range that never ended."""
     start, end, kind, thread, text_id, text = row
     if kind not in (None, _PUSH_POP, _START_END) or end is None:
         return None

@@ -42,7 +42,7 @@ _COPY_KINDS = {
     9: "Host-to-Host",
     10: "Peer-to-Peer",
 }
-"""Of CUPTI: `CUpti_ActivityMemcpyKind`."""
+"""The kinds of copies by CUPTI's `CUpti_ActivityMemcpyKind`."""
 _VERSION = re.compile(r"_v\d+\Z")
 _LISTED = 200
 _UNKNOWN = "(unknown)"
@@ -52,7 +52,7 @@ _MOST_METRIC_CELLS = 100_000
 
 @dataclass
 class Report:
-    """What a file has. Times are Unix microseconds.
+    """The content of a file. Times are Unix microseconds.
 
     Attributes:
         busy: GPU -> `activity.union` of what ran on it.
@@ -135,9 +135,10 @@ class _Reader:
         self._host, self._times = host, times
         self._on_gpu: list[Operations] = []
         self.numbered: list[tuple[Whole, Operations]] = []
-        """Of each table the numbers of its operators, as `OperatorTimes.number`."""
+        """The numbers of each table's operators, as `OperatorTimes.number`."""
         self.edges: list[tuple[float, float]] = []
-        """Of each table, when the first began and the last ended: µs since the session began."""
+        """The time when each table's first operation began and its last ended: µs since the session
+        began."""
         self.kernels: list[dict[str, Any]] = []
         self._add_kernels()
         self._add_copies()
@@ -204,7 +205,9 @@ class _Reader:
         found: Iterable[Summary],
         called: Mapping[int, tuple[str, str]],
     ) -> None:
-        """`called`: number in `Operations.name` -> category and name."""
+        """Add the operations of a table. `called`: number in `Operations.name` -> category and
+        name.
+        """
         for each in found:
             total_us, longest_us = each.total_ns / 1000, each.max_ns / 1000
             self._sums.add_all(*called[each.name], each.count, total_us, longest_us)
@@ -219,7 +222,7 @@ class _Reader:
 
 
 def _row(name: str, each: Summary, total_ns: int) -> dict[str, Any]:
-    """The columns of `nsys stats --report cuda_gpu_kern_sum`, rounded as there."""
+    """Return the columns of `nsys stats --report cuda_gpu_kern_sum`, rounded as there."""
     deviation = None if each.deviation_ns is None else round(each.deviation_ns, 1)
     return {
         "name": name,
@@ -241,7 +244,7 @@ def _union(own: Iterable[Operations]) -> tuple[Floats, Floats]:
 
 
 def _base_us(database: Database, tally: Tally, otherwise_us: float) -> float:
-    """What to add to times since the session began, for Unix microseconds."""
+    """Return what to add to times since the session began, for Unix microseconds."""
     epoch_ns = tables.one_value(database, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs")
     if epoch_ns is not None and is_possible(epoch_ns / 1e9):
         return epoch_ns / 1000
@@ -250,7 +253,7 @@ def _base_us(database: Database, tally: Tally, otherwise_us: float) -> float:
 
 
 def _analysed_until_us(database: Database, last_us: float) -> float:
-    """When the profiler stopped; 0: unknown, or impossible."""
+    """Return when the profiler stopped; 0 if unknown or impossible."""
     stopped_ns = tables.one_value(database, "ANALYSIS_DETAILS", "stopTime") or 0
     return stopped_ns / 1000 if stopped_ns / 1000 - last_us < MOST_US else 0.0
 

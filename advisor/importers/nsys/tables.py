@@ -23,10 +23,10 @@ KERNEL, GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 MEMCPY, MEMSET = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"
 CALLS, STRINGS, DEVICES = "CUPTI_ACTIVITY_KIND_RUNTIME", "StringIds", "TARGET_INFO_CUDA_DEVICE"
 _MOST_ROWS = 3_000_000
-"""Of a table: 250 MB while it is read."""
+"""The most rows of a table: 250 MB while it is read."""
 _MOST_NS = MOST_US * 1000
 _PID_SHIFT, _PID_BITS = 24, 0xFFFFFF
-"""Where a global thread or process id has the process id."""
+"""The place of the process id in a global thread or process id."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Operations:
 def operations(
     database: Database, table: str, name: str, tally: Tally, where: str, on_gpu: bool = True
 ) -> Operations:
-    """A table's operations; none if it is missing.
+    """Return a table's operations; none if it is missing.
 
     Args:
         name: the column of the names; empty: all have the name 0.
@@ -74,12 +74,12 @@ def operations(
 
 
 def pid_of(global_id: int) -> int:
-    """The process id within a global thread or process id."""
+    """Return the process id within a global thread or process id."""
     return (global_id >> _PID_SHIFT) & _PID_BITS
 
 
 def strings(database: Database, wanted: Whole, tally: Tally, where: str) -> dict[int, str]:
-    """Number -> text, of these numbers."""
+    """Return number -> text, of these numbers."""
     if not database.has(STRINGS, "id", "value"):
         return {}
     needed, found = set(wanted.tolist()), dict[int, str]()
@@ -92,7 +92,7 @@ def strings(database: Database, wanted: Whole, tally: Tally, where: str) -> dict
 
 
 def one_value(database: Database, table: str, column: str) -> int | None:
-    """The integer of a table's first row that has one."""
+    """Return the integer of a table's first row that has one."""
     if not database.has(table, column):
         return None
     try:
@@ -103,7 +103,9 @@ def one_value(database: Database, table: str, column: str) -> int | None:
 
 
 def rows_of(database: Database, table: str, columns: Sequence[str], text: str) -> list[Any]:
-    """The first rows of a small table, with a text last. Empty: it is missing or damaged."""
+    """Return the first rows of a small table, with a text last; empty if it is missing or
+    damaged.
+    """
     if not database.has(table, *columns, text):
         return []
     try:
@@ -120,7 +122,7 @@ def _read(
     tally: Tally,
     where: str,
 ) -> Whole:
-    """Rows of whole numbers; (n, columns)."""
+    """Return rows of whole numbers; (n, columns)."""
     place, batches, count = f"{where}, {table}", [], 0
     try:
         for batch in database.whole(table, columns, optional=optional):
@@ -138,7 +140,9 @@ def _read(
 
 
 def _physical(database: Database, device: Whole, global_pid: Whole) -> Whole:
-    """The GPU's number on the machine: a process may see some of the GPUs, numbered from 0."""
+    """Return the GPU's number on the machine: a process may see some of the GPUs, numbered from
+    0.
+    """
     if not database.has(DEVICES, "gpuId", "cudaId", "pid"):
         return device
     try:
@@ -164,11 +168,11 @@ class Summary:
     min_ns: int
     max_ns: int
     deviation_ns: float | None
-    """Of the sample; None: there is one operation only."""
+    """The standard deviation of the sample; None if there is one operation only."""
 
 
 def summaries(name: Whole, length_ns: Whole) -> list[Summary]:
-    """By name, those first that took the most time."""
+    """Return a summary for each name, those first that took the most time."""
     if not len(name):
         return []
     order = np.lexsort((length_ns, name))

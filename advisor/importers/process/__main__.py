@@ -49,7 +49,7 @@ def main() -> int:
 
 @contextmanager
 def _locked(places: Places) -> Iterator[bool]:
-    """Whether this process alone works in the folder, until the block ends."""
+    """Yield whether this process alone works in the folder, until the block ends."""
     with places.lock.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -84,7 +84,7 @@ class _Stage:
         self._path, self._next = path, 0.0
 
     def __call__(self, stage: str, is_new: bool = True) -> None:
-        """`is_new`: written at once; else at most every 2 s."""
+        """Tell the stage: at once if it is new, else at most every 2 s."""
         if is_new or time.monotonic() >= self._next:
             self._next = time.monotonic() + STAGE_EVERY_SECONDS
             self._path.write_text(stage, encoding="utf-8")
@@ -155,7 +155,9 @@ def _convert(task: Task, places: Places, tally: Tally, say: _Stage, ends_at: flo
 
 
 def _waited(child: int, ends_at: float) -> tuple[int | None, float]:
-    """The child's status (None: it was killed, because it took too long) and its CPU seconds."""
+    """Wait for the child, and return its status (None if it was killed, because it took too long)
+    and its CPU seconds.
+    """
     is_late = False
     while True:
         pid, status, used = os.wait4(child, os.WNOHANG)
@@ -168,7 +170,7 @@ def _waited(child: int, ends_at: float) -> tuple[int | None, float]:
 
 
 def _bytes_on_disk(folder: Path) -> int:
-    """The room that a folder's files take."""
+    """Return the room that a folder's files take."""
     sizes = (
         (Path(place) / name).lstat().st_blocks * 512
         for place, _, names in os.walk(folder)

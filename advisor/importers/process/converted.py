@@ -1,4 +1,4 @@
-"""What a conversion hands over: facts of its nodes and of the chunks that were written.
+"""The facts that a conversion hands over: of its nodes and of the chunks that were written.
 
 It was made by a process that read hostile files, so it is checked when it is read.
 """
@@ -16,6 +16,8 @@ from uuid import UUID
 
 from trimtab.wire import Declaration, decode_declaration, encode_declaration
 
+from advisor.costing import billing
+from advisor.costing.billing import Billing
 from advisor.store.index import HOUR_KINDS, ChunkRef
 from advisor.store.objects import is_key
 
@@ -35,9 +37,10 @@ class ConvertedNode:
     ended_at: datetime
     state: str
     prefix: str
-    """Of the keys of its chunks, and of those that an earlier import of it made."""
+    """The prefix of the keys of its chunks, and of those that an earlier import of it made."""
     chunks: tuple[ChunkRef, ...]
     declaration: Declaration
+    billing: Billing
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def _node_document(node: ImportedNode) -> dict[str, Any]:
             [ref.key, ref.kind, ref.tier_seconds, *_times(ref), ref.size_bytes]
             for ref in stored.chunks
         ],
+        "billing": billing.as_document(node.billing),
         "declaration": base64.b64encode(encode_declaration(node.declaration)).decode(),
     }
 
@@ -114,6 +118,7 @@ def _node(said: Mapping[str, Any], run_id: UUID) -> ConvertedNode:
         prefix=prefix,
         chunks=tuple(_chunk(each, prefix) for each in said["chunks"]),
         declaration=declaration,
+        billing=billing.from_document(said["billing"]),
     )
 
 

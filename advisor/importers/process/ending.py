@@ -1,4 +1,4 @@
-"""How a conversion ended, and what it used."""
+"""The end of a conversion, and what it used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ How = Literal["converted", "refused", "away", "busy", "died"]
 
 @dataclass(frozen=True)
 class Ending:
-    """How a conversion ended.
+    """The end of a conversion.
 
     Attributes:
         how: converted; refused, whenever it is tried; away: what it reads or writes can't be

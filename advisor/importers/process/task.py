@@ -1,4 +1,4 @@
-"""What a conversion is to read, and how much it may use."""
+"""The task of a conversion: what it is to read, and how much it may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
-from advisor.importers.stated import Stated
+from advisor.costing.billing import from_document as billing_from
+from advisor.importers.stated import MachineGroup, Stated
 
 What = Literal["archive", "profile", "s3"]
 _MOMENTS = ("started_at", "ended_at", "imported_at")
@@ -19,7 +20,7 @@ _TUPLES = ("notes", "processing_jobs")
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one conversion may use.
+    """The limits of one conversion.
 
     Attributes:
         memory_bytes: private memory of the process that reads the files.
@@ -79,7 +80,9 @@ def _plain(value: object) -> str:
 def _stated(document: Mapping[str, Any]) -> Stated:
     moments = {name: datetime.fromisoformat(document[name]) for name in _MOMENTS if document[name]}
     tuples = {name: tuple(document[name]) for name in _TUPLES}
-    return Stated(**{**document, **moments, **tuples})
+    groups = tuple(MachineGroup(**each) for each in document["groups"])
+    billing = billing_from(document["billing"]) if document["billing"] else None
+    return Stated(**{**document, **moments, **tuples, "groups": groups, "billing": billing})
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Places:
 
     @property
     def lock(self) -> Path:
-        """Locked while a process works in the folder."""
+        """Return the file that is locked while a process works in the folder."""
         return self.folder / "lock"
 
     @property
@@ -99,30 +102,30 @@ class Places:
 
     @property
     def content(self) -> Path:
-        """What was fetched or unpacked."""
+        """Return the folder of what was fetched or unpacked."""
         return self.folder / "content"
 
     @property
     def objects(self) -> Path:
-        """What was converted, as a store of objects."""
+        """Return the folder of what was converted, as a store of objects."""
         return self.folder / "objects"
 
     @property
     def converted(self) -> Path:
-        """The facts of what was converted; see `converted.Converted`."""
+        """Return the file with the facts of what was converted; see `converted.Converted`."""
         return self.folder / "converted.json"
 
     @property
     def refused(self) -> Path:
-        """Why nothing could be converted, as text."""
+        """Return the file that says why nothing could be converted, as text."""
         return self.folder / "refused"
 
     @property
     def stage(self) -> Path:
-        """What is being done, for people."""
+        """Return the file that says what is being done, for people."""
         return self.folder / "stage"
 
     @property
     def ending(self) -> Path:
-        """How it ended; see `ending.Ending`."""
+        """Return the file that says how it ended; see `ending.Ending`."""
         return self.folder / "ending.json"

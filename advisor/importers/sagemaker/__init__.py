@@ -72,7 +72,9 @@ class SageMakerRecording:
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """The tables of SageMaker's own report, and the jobs that made it, as far as known."""
+        """Return the tables of SageMaker's own report, and the jobs that made it, as far as
+        known.
+        """
         return {
             "usage": self._reports.usage,
             "rules": self._reports.rules,
@@ -144,7 +146,7 @@ class SageMakerRecording:
         return min(of_this_job or known, default=None)
 
     def _summarised(self) -> list[RecordedNode]:
-        """A run of which only the rules' reports are known."""
+        """Return the nodes of a run of which only the rules' reports are known."""
         reports = self._reports
         self._tally.note(
             "Only the reports of SageMaker's rules were imported. Without the metrics, most rules "
@@ -156,7 +158,9 @@ class SageMakerRecording:
         return [RecordedNode(name, start, end, gpus[name]) for name in names]
 
     def _unused_gpus(self, node: RecordedNode) -> Iterator[Samples]:
-        """A GPU whose highest use was 0 was at 0 all the time; of others no sample is known."""
+        """Yield samples of GPUs whose highest use was 0: they were at 0 all the time. Of others no
+        sample is known.
+        """
         highest = self._reports.highest_gpu_pct
         own = {gpu: pct for (name, gpu), pct in highest.items() if name == node.name}
         unused = [gpu for gpu, pct in own.items() if pct == 0 and gpu[3:].isdecimal()]
@@ -168,15 +172,16 @@ class SageMakerRecording:
 
 
 def _middle_seconds(found: Layout) -> float:
-    """The middle of the files' times, by their names; 0: no name has one. A stray file of another
-    job doesn't move it."""
+    """Return the middle of the files' times, by their names; 0 if no name has one. A stray file of
+    another job doesn't move it.
+    """
     system = [float(file.minute_seconds) for file in found.system]
     ends = [file.end_us / 1e6 for file in found.timelines if file.end_us]
     return median(system or ends or [0.0])
 
 
 def _by_node(found: Layout) -> dict[str, list[TimelineFile]]:
-    """The timelines of each node. A file that names no node belongs to the only one."""
+    """Return the timelines of each node. A file that names no node belongs to the only one."""
     known = {file.node for file in found.system}
     files: dict[str, list[TimelineFile]] = {}
     for file in found.timelines:
@@ -188,7 +193,7 @@ def _by_node(found: Layout) -> dict[str, list[TimelineFile]]:
 
 
 def _ranks(files: dict[str, list[TimelineFile]]) -> dict[tuple[str, str], int]:
-    """A number for each process that may have steps, by node and then by process."""
+    """Return a number for each process that may have steps, by node and then by process."""
     processes = {
         (node, file.process)
         for node, own in files.items()

@@ -1,4 +1,4 @@
-"""Which file of a SageMaker profiler folder is what, by its path alone.
+"""Sorts the files of a SageMaker profiler folder by their paths alone.
 
 Folders of a job may be unnamed, and a person may import any part of the tree, so files are
 recognised by the inner end of their paths.
@@ -40,7 +40,7 @@ class TimelineFile:
     path: str
     kind: TimelineKind
     node: str
-    """As its name says; empty: it doesn't."""
+    """The node as the file's name says; empty if it doesn't."""
     process: str
     """The part of its name that tells processes of a node apart."""
     end_us: int
@@ -58,7 +58,7 @@ class Layout:
     reports: dict[str, str] = field(default_factory=dict)
     """Rule -> path."""
     others: dict[str, list[str]] = field(default_factory=dict)
-    """Why they aren't read -> paths."""
+    """Reasons why files aren't read -> paths."""
     has_end: bool = False
     training_job: str = ""
 
@@ -89,7 +89,7 @@ def layout(paths: Iterable[str], folder_name: str) -> Layout:
 
 
 def training_jobs(paths: Iterable[str]) -> set[str]:
-    """The jobs that folders are named after, with the time that SageMaker adds."""
+    """Return the jobs that folders are named after, with the time that SageMaker adds."""
     matches = (_JOB_FOLDER.fullmatch(path) for path in paths)
     return {match[1] for match in matches if match}
 
@@ -106,7 +106,7 @@ def _timeline(path: str, end: str | None, process: str | None, suffix: str) -> T
 
 
 def microseconds(digits: str | None) -> int:
-    """A Unix time of any unit, by its size; 0: none."""
+    """Return a Unix time of any unit, by its size; 0 for none."""
     time = int(digits or 0)
     while time > 10**17:
         time //= 1000
@@ -114,7 +114,9 @@ def microseconds(digits: str | None) -> int:
 
 
 def _node(process: str) -> str:
-    """`7-algo-1` or `algo-1-7` is a process of `algo-1`; others name the machine, if at all."""
+    """Return the node: `7-algo-1` or `algo-1-7` is a process of `algo-1`; others name the machine,
+    if at all.
+    """
     named = _NODE.search(process)
     if named:
         return named[0]
@@ -127,7 +129,7 @@ def _base(path: str) -> tuple[str, tuple[str, int]] | None:
 
 
 def _profiled_step(path: str) -> str:
-    """The folder above `plugins/profile/TIME/`, which has the metadata."""
+    """Return the folder above `plugins/profile/TIME/`, which has the metadata."""
     return path.partition("/plugins/")[0]
 
 

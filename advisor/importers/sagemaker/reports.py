@@ -20,7 +20,7 @@ _PERCENTILES = ("min", "p50", "p95", "p99", "max")
 
 @dataclass
 class Reports:
-    """What the rules' files say.
+    """The content of the rules' files.
 
     Attributes:
         started_seconds, ended_seconds: Unix times of the first and last system sample; 0: unknown.
@@ -78,7 +78,7 @@ def _rule(rule: str, path: str, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outliers(details: dict[str, Any]) -> dict[str, list[str]]:
-    """Of StepOutlier, by process; the first of many."""
+    """Return the outliers of StepOutlier, by process; the first of many."""
     found = {}
     for process, step in list(_objects(details.get("step_details")))[:_MOST_PROCESSES]:
         numbers = step.get("step_numbers")

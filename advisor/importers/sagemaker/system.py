@@ -62,7 +62,7 @@ _MEANS = {
 
 
 def series_of(kind: str, name: str, dimension: str) -> str | None:
-    """Our name of a record's series; None: no known one. Rates become counters."""
+    """Return our name of a record's series; None for no known one. Rates become counters."""
     core = _CORE.fullmatch(name)
     if core and core[1] == kind and (unit := _OF_A_CORE.get((kind, dimension))):
         return f"{kind}{int(core[2])}.{unit}"
@@ -88,7 +88,7 @@ class SystemMetrics:
         yield from self._blocks(late)
 
     def _pieces(self) -> Iterator[tuple[str, int, bytes]]:
-        """Lines of one or more files, the first one's name and minute."""
+        """Yield lines of one or more files, with the first one's name and minute."""
         held: list[bytes] = []
         size, first = 0, None
         for file in self._files:
@@ -125,7 +125,9 @@ class SystemMetrics:
         return pa.Table.from_pylist(rows, _SCHEMA)
 
     def _checked(self, table: pa.Table, minute: int, where: str) -> _Records:
-        """Without records of unknown series, and without impossible times and values."""
+        """Return the records without those of unknown series, and without impossible times and
+        values.
+        """
         codes, names = _coded(table)
         ours = [series_of(*name.split(_SEPARATOR)) for name in names]
         known = sorted({name for name in ours if name})
@@ -191,7 +193,9 @@ class SystemMetrics:
                 self._tally.note("Values below 0 or above 100 % count as 0 and 100 %.")
 
     def _counter(self, name: str, rates: Floats, times_ms: Whole) -> Floats:
-        """A rate per second as a counter: the rate at a tick is that of the time before it."""
+        """Return a rate per second as a counter: the rate at a tick is that of the time before
+        it.
+        """
         before = np.concatenate([[self._last_ms or times_ms[0]], times_ms[:-1]])
         seconds = np.minimum(times_ms - before, 2.5 * self._cadence_ms) / 1000
         grown = np.nancumsum(rates * seconds) + self._totals.get(name, 0.0)
@@ -219,7 +223,7 @@ class _Records:
         return np.flatnonzero(np.diff(self.at_us, prepend=self.at_us[:1] - 10**9) > SAME_TICK_US)
 
     def split(self) -> tuple[_Records, _Records]:
-        """All but the last tick, which may go on in the next piece; and that."""
+        """Return all but the last tick, which may go on in the next piece; and that."""
         starts = self.tick_starts()
         last = int(starts[-1]) if len(starts) else 0
         parts = slice(None, last), slice(last, None)
@@ -278,7 +282,7 @@ def _text(value: object) -> str:
 
 
 def _coded(table: pa.Table) -> tuple[Whole, list[str]]:
-    """For each record the number of its type, name and dimension; and these, joined."""
+    """Return for each record the number of its type, name and dimension; and these, joined."""
     texts = [pc.fill_null(table[name].combine_chunks(), "") for name in _TEXTS]
     joined = pc.binary_join_element_wise(*texts, _SEPARATOR)
     encoded = joined.dictionary_encode()
@@ -298,7 +302,9 @@ def _floats(column: pa.ChunkedArray) -> Floats:
 
 
 def _cadence_ms(times_ms: Whole, before: int) -> int:
-    """The nearest of SageMaker's intervals; another one rounded, so that ticks stay together."""
+    """Return the nearest of SageMaker's intervals; another one rounded, so that ticks stay
+    together.
+    """
     if len(times_ms) < 3:
         return before
     measured = float(np.median(np.diff(times_ms)))
@@ -309,7 +315,7 @@ def _cadence_ms(times_ms: Whole, before: int) -> int:
 
 
 def first_ms(source: Source, files: Iterable[SystemFile]) -> int | None:
-    """The first tick of a node's first readable file."""
+    """Return the first tick of a node's first readable file."""
     for file in files:
         metrics = SystemMetrics(source, [file], Tally())
         first = next(metrics.samples(), None)

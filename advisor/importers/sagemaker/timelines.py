@@ -37,7 +37,7 @@ _LATEST_US = 4 * 10**15
 
 
 def category_of(kind: str, phase: str) -> str:
-    """The category of a phase's operations."""
+    """Return the category of a phase's operations."""
     if kind in ("horovod", "smdataparallel"):
         return COMMUNICATION
     return next((name for start, name in _CATEGORIES if phase.startswith(start)), "other")
@@ -56,7 +56,7 @@ class Timelines:
     """All timelines of a job. Times of files without a base are unknown: only sums are kept."""
 
     def __init__(self, source: Source, ranks: dict[tuple[str, str], int], tally: Tally) -> None:
-        """`ranks`: (node, process) -> rank."""
+        """Read from `source`. `ranks`: (node, process) -> rank."""
         self._source, self._tally = source, tally
         self._processes = {key: _Process(rank) for key, rank in ranks.items()}
         self.operators, self.times = Operators(), OperatorTimes()
@@ -115,7 +115,7 @@ class Timelines:
         self._tally.take("moments", trace.moments)
 
     def _loaders(self, process: _Process, spans: list[Span], base_us: int) -> Iterator[Happening]:
-        """The loader's settings, once a process."""
+        """Yield the loader's settings, once a process."""
         for span in spans[:1]:
             workers = _whole(span.args.get("num_workers"))
             if workers is None or process.has_loader or not _is_time(base_us + span.start_us):
@@ -155,7 +155,9 @@ class Timelines:
 def _waits(
     start_us: np.ndarray, before_us: np.ndarray, waits: list[Span], base_us: int
 ) -> np.ndarray:
-    """The time each step's process waited for data between the step before it and the step."""
+    """Return the time each step's process waited for data between the step before it and the
+    step.
+    """
     begins = np.array([span.start_us for span in waits], dtype="float64") + base_us
     ends = begins + np.array([span.duration_us for span in waits], dtype="float64")
     step = np.searchsorted(start_us, ends - 1)
@@ -169,7 +171,7 @@ def _waits(
 
 
 def first_us(source: Source, file: TimelineFile) -> int | None:
-    """When the first step of a file began; else its first operation."""
+    """Return when the first step of a file began; else its first operation."""
     try:
         trace = trace_of(events_of(source, file.path, Tally()), file.path, Tally())
     except (NotImportableError, OSError):
@@ -184,7 +186,7 @@ def first_us(source: Source, file: TimelineFile) -> int | None:
 
 
 def base_of(trace: Trace, file: TimelineFile) -> int | None:
-    """The Unix microseconds from which a file's times count; None: unknown."""
+    """Return the Unix microseconds from which a file's times count; None if unknown."""
     if trace.base_us or file.base_us:
         return trace.base_us or file.base_us
     last = max((span.start_us + span.duration_us for span in trace.spans), default=0.0)

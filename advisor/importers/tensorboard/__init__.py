@@ -34,13 +34,13 @@ FORMAT = "TensorBoard"
 _MOST_FILES = 10_000
 _NAME = re.compile(r"(?:.*/)?events\.out\.tfevents\.\d+(?:\.\d+)?(?:\.(?P<host>[^/]*))?")
 _OF_PROCESS = re.compile(r"(?:\.\d{1,20}){0,2}(?:\.v2)?\Z")
-"""What follows the host's name: process id, and number."""
+"""The end of a name after the host's name: process id, and number."""
 _APART_SECONDS = 60.0
-"""Between runs of different folders that are one training."""
+"""The most time between runs of different folders that are one training."""
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file is named as TensorBoard's writers name theirs."""
+    """Return whether a file is named as TensorBoard's writers name theirs."""
     return any(True for _ in _candidates(source))
 
 
@@ -111,7 +111,7 @@ class TensorBoardRecording(SamplesOnly):
                     yield metric(at_ms, f"{before}{each.tag}", each.value, each.step)
 
     def _look(self, run: _Run, path: str) -> None:
-        """When its scalars were written, and what it says of the training."""
+        """Find when the run's scalars were written, and what the file says of the training."""
         for part in self._parts(path, Tally()):
             if isinstance(part, Session):
                 if len(run.parameters) <= MOST_LABELS:
@@ -149,7 +149,7 @@ class TensorBoardRecording(SamplesOnly):
 
 
 def _of_one_training(runs: dict[str, _Run]) -> dict[str, _Run]:
-    """Those at about the time of the one with the most scalars."""
+    """Return the runs at about the time of the one with the most scalars."""
     if not runs:
         return {}
     main = max(runs.values(), key=lambda run: run.scalars)

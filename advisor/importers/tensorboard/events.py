@@ -8,7 +8,7 @@ Field numbers: https://github.com/tensorflow/tensorboard/tree/master/tensorboard
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ _TAG, _SIMPLE_VALUE, _TENSOR, _METADATA = 1, 2, 8, 9
 _DTYPE, _CONTENT = 1, 4
 _NUMBERS = {1: (5, "<f"), 2: (6, "<d"), 3: (7, "<i"), 9: (10, "<q")}
 """Type of a tensor (float, double, int32, int64) -> the field of its values, and their format."""
+_HALF, _BFLOAT16, _HALF_VALUES = 19, 14, 13
+"""The types of two bytes, and the field of their values, which are bits as whole numbers."""
 _PLUGIN_DATA, _PLUGIN_NAME, _PLUGIN_CONTENT = 1, 1, 2
 _HPARAMS, _SCALARS = "hparams", "scalars"
 _SESSION_START, _SESSION_END = 3, 4
@@ -29,7 +31,7 @@ _MAP_KEY, _MAP_VALUE = 1, 2
 _VALUE_KINDS = {2: "number", 3: "text", 4: "bool"}
 """Fields of google.protobuf.Value."""
 STATES = {1: "finished", 2: "failed"}
-"""Of the plugin's `Status`."""
+"""The values of the plugin's `Status`."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,14 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Session:
-    """What the hyperparameters' plugin says. `state`: empty: nothing."""
+    """The session that the hyperparameters' plugin describes. An empty `state` is unknown."""
 
     parameters: dict[str, Any]
     state: str
 
 
 def parts_of(event: Body) -> Iterator[Scalar | Session]:
-    """What an event has of interest. Raises DamagedError."""
+    """Yield what an event has of interest. Raises DamagedError."""
     seconds, step, summaries = None, 0, []
     for number, value in protobuf.fields(event):
         if number == _WALL_TIME:
@@ -83,7 +85,7 @@ def _parts(summary_value: Body, seconds: float, step: int) -> Iterator[Scalar | 
 
 
 def _plugin(metadata: Value | None) -> tuple[str, memoryview]:
-    """Its name and what it keeps."""
+    """Return the plugin's name and what it keeps."""
     name, content = "", protobuf.EMPTY
     if isinstance(metadata, memoryview):
         for data in protobuf.children(metadata, _PLUGIN_DATA):
@@ -96,11 +98,14 @@ def _plugin(metadata: Value | None) -> tuple[str, memoryview]:
 
 
 def _of_tensor(tensor: Value | None, is_marked: bool) -> float | None:
-    """The only number of a tensor. Unmarked tensors may be anything."""
+    """Return the only number of a tensor. Unmarked tensors may be anything."""
     if not isinstance(tensor, memoryview) or not is_marked:
         return None
     found = protobuf.by_number(tensor)
-    kind = _NUMBERS.get(protobuf.signed(found.get(_DTYPE, 0)))
+    dtype = protobuf.signed(found.get(_DTYPE, 0))
+    if dtype in (_HALF, _BFLOAT16):
+        return _of_two_bytes(found, dtype)
+    kind = _NUMBERS.get(dtype)
     if kind is None:
         return None
     values, form = kind
@@ -113,6 +118,22 @@ def _of_tensor(tensor: Value | None, is_marked: bool) -> float | None:
     if len(content) != struct.calcsize(form):
         return None
     return float(struct.unpack(form, content)[0])
+
+
+def _of_two_bytes(found: Mapping[int, Value], dtype: int) -> float | None:
+    content = found.get(_CONTENT)
+    if content is None:
+        said = found.get(_HALF_VALUES, protobuf.EMPTY)
+        bits = [said] if isinstance(said, int) else list(protobuf.packed_varints(said))
+        if len(bits) != 1 or not 0 <= bits[0] < 2**16:
+            return None
+        content = memoryview(struct.pack("<H", bits[0]))
+    if isinstance(content, int) or len(content) != 2:
+        return None
+    if dtype == _HALF:
+        return float(struct.unpack("<e", content)[0])
+    # A bfloat16 is the first half of a float.
+    return float(struct.unpack("<f", b"\0\0" + bytes(content))[0])
 
 
 def _session(content: memoryview) -> Session:
@@ -131,7 +152,7 @@ def _session(content: memoryview) -> Session:
 
 
 def _plain(value: Value | None) -> Any:
-    """Of a google.protobuf.Value; None: null, or a list or structure."""
+    """Return the value of a google.protobuf.Value; None for null, or a list or structure."""
     if not isinstance(value, memoryview):
         return None
     for number, each in protobuf.fields(value):

@@ -13,11 +13,11 @@ from typing import IO
 from advisor.importers.tally import Tally
 
 MOST_BYTES = 64 * 1024
-"""Of a record with scalars. Larger ones are graphs, images and audio."""
+"""The most bytes of a record with scalars. Larger ones are graphs, images and audio."""
 _HEAD, _FOOT = struct.Struct("<QI"), struct.Struct("<I")
 _LONGEST = 2**40
 _POLYNOMIAL = 0x82F63B78
-"""Of CRC-32C (Castagnoli), reflected: RFC 3720, appendix B.4."""
+"""The polynomial of CRC-32C (Castagnoli), reflected: RFC 3720, appendix B.4."""
 
 
 def _table() -> tuple[int, ...]:
@@ -40,12 +40,12 @@ def crc32c(body: bytes) -> int:
 
 
 def masked(crc: int) -> int:
-    """As TFRecord stores it: rotated, and a constant added."""
+    """Return the checksum as TFRecord stores it: rotated, and a constant added."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def records(file: IO[bytes], tally: Tally, where: str) -> Iterator[bytes]:
-    """The content of each whole record that is small enough for scalars."""
+    """Yield the content of each whole record that is small enough for scalars."""
     while head := file.read(_HEAD.size):
         if len(head) < _HEAD.size:
             tally.skip("records", "cut off at the end of its file", 1, where)

@@ -46,7 +46,7 @@ _ONLY = "machine"
 
 
 def recognises(source: Source) -> bool:
-    """Whether a file is one of W&B's."""
+    """Return whether a file is one of W&B's."""
     return any(True for _ in _candidates(source))
 
 
@@ -96,7 +96,7 @@ class WandbRecording(SamplesOnly):
             yield from self._metrics()
 
     def _look(self) -> None:
-        """What the file says of its run, and when it began."""
+        """Read what the file says of its run, and when it began."""
         for kind, content in self._contents(Tally()):
             try:
                 messages.add_to(self._run, kind, content)
@@ -173,7 +173,7 @@ class WandbRecording(SamplesOnly):
                 yield metric(round(logged.seconds * 1000), key, value, step)
 
     def _rows(self, wanted: int, tally: Tally) -> Iterator[Logged]:
-        """Rows of one kind that have a time."""
+        """Yield the rows of one kind that have a time."""
         for kind, content in self._contents(tally):
             try:
                 logged = _logged(kind, content) if kind == wanted else None
@@ -197,7 +197,7 @@ class WandbRecording(SamplesOnly):
 
 
 def _logged(kind: int, content: memoryview) -> Logged | None:
-    """Raises DamagedError."""
+    """Return what a record logged, or None for another kind. Raises DamagedError."""
     if kind == messages.HISTORY:
         return messages.history(content)
     return messages.statistics(content) if kind == messages.STATS else None
@@ -208,7 +208,7 @@ def _whole(said: object) -> int | None:
 
 
 def _number(said: object) -> float | None:
-    """None: truth values, texts, images, ..."""
+    """Return the number; None for truth values, texts, images, ..."""
     if isinstance(said, bool) or not isinstance(said, int | float):
         return None
     try:

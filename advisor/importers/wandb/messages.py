@@ -30,14 +30,14 @@ _ENV_MEMORY, _ENV_CPU, _ENV_NVIDIA = 21, 22, 24
 _GPU_NAME, _GPU_MEMORY, _MEMORY_TOTAL, _CPU_MODEL = 1, 2, 1, 3
 _MOST_GPUS = 64
 _MOST_JSON_BYTES = 64 * 1024
-"""Of a value. Larger ones are tables."""
+"""The most bytes of a value. Larger ones are tables."""
 _MOST_CONFIG, _MOST_TAGS = 5_000, 100
 _OWN_CONFIG = "_wandb"
 
 
 @dataclass
 class Run:
-    """What a file says of its run, as far as it was read.
+    """The facts that a file states of its run, as far as it was read.
 
     Attributes:
         texts: `run_id`, `project`, `group`, `job_type`, `name`, `host`.
@@ -63,7 +63,7 @@ class Logged:
 
 
 def kind_of(record: Body) -> tuple[int, memoryview]:
-    """The kind of a record, and its content. Raises DamagedError."""
+    """Return the kind of a record, and its content. Raises DamagedError."""
     known = (HISTORY, CONFIG, STATS, RUN, EXIT, ENVIRONMENT)
     for number, value in protobuf.fields(record):
         if number in known and isinstance(value, memoryview):
@@ -72,7 +72,7 @@ def kind_of(record: Body) -> tuple[int, memoryview]:
 
 
 def history(content: Body) -> Logged:
-    """Raises DamagedError."""
+    """Parse a record of the history. Raises DamagedError."""
     values: dict[str, Any] = {}
     step = None
     for number, value in protobuf.fields(content):
@@ -84,7 +84,7 @@ def history(content: Body) -> Logged:
 
 
 def statistics(content: Body) -> Logged:
-    """Raises DamagedError."""
+    """Parse a record of system metrics. Raises DamagedError."""
     seconds, values = None, dict[str, Any]()
     for number, value in protobuf.fields(content):
         if number == _STATS_TIME and isinstance(value, memoryview):
@@ -95,7 +95,7 @@ def statistics(content: Body) -> Logged:
 
 
 def add_to(run: Run, kind: int, content: Body) -> None:
-    """What a record says of the run. Raises DamagedError."""
+    """Add what a record says of the run. Raises DamagedError."""
     if kind == CONFIG:
         _configure(run, content)
     elif kind == RUN:
@@ -109,7 +109,7 @@ def add_to(run: Run, kind: int, content: Body) -> None:
 
 
 def _item(item: Body) -> tuple[str, Any]:
-    """Key and value; None: a value of another kind, or damaged."""
+    """Return key and value; None for a value of another kind, or damaged."""
     key, nested = "", list[str]()
     said: Any = None
     for number, value in protobuf.fields(item):
@@ -173,7 +173,7 @@ def _describe(run: Run, content: Body) -> None:
 
 
 def _machine(run: Run, content: Body) -> Machine:
-    """What is known so far, with what this record adds."""
+    """Return what is known of the machine so far, with what this record adds."""
     found = protobuf.by_number(content)
     known = run.machine
     if host := protobuf.text(found.get(_ENV_HOST, protobuf.EMPTY)):

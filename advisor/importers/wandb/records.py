@@ -19,11 +19,11 @@ _BLOCK_BYTES = 32 * 1024
 _FRAGMENT = struct.Struct("<IHB")
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _MOST_BYTES = 8 * 1024 * 1024
-"""Of one record. Larger ones hold tables and logs."""
+"""The most bytes of one record. Larger ones hold tables and logs."""
 
 
 def records(file: IO[bytes], tally: Tally, where: str) -> Iterator[bytes]:
-    """The content of each whole record. `file`: at its beginning."""
+    """Yield the content of each whole record of a file that is at its beginning."""
     parts: list[bytes] = []
     size = 0
     for kind, body in _fragments(file, tally, where):
@@ -47,7 +47,7 @@ def records(file: IO[bytes], tally: Tally, where: str) -> Iterator[bytes]:
 
 
 def _fragments(file: IO[bytes], tally: Tally, where: str) -> Iterator[tuple[int, bytes | None]]:
-    """Kind and content of each fragment; None: it is damaged, and so is its record."""
+    """Yield kind and content of each fragment; None if it is damaged, and so is its record."""
     at = len(HEAD)
     while block := file.read(_BLOCK_BYTES):
         while at + _FRAGMENT.size <= len(block):

@@ -17,7 +17,7 @@ from advisor.importers.recording import Floats
 
 _MIB = 2.0**20
 _LABEL = "/l:"
-"""Before the name of a node, where several write one run."""
+"""The text before the name of a node, where several write one run."""
 _MOST_CORES = 2048
 _GPU = re.compile(r"gpu\.(\d{1,3})\.(\w+)")
 _CORE = re.compile(r"cpu\.(\d{1,4})\.cpu_percent")
@@ -47,7 +47,7 @@ Tick = tuple[int, dict[str, float]]
 
 
 def node_of(key: str) -> str:
-    """The node that a metric's key names; empty: none."""
+    """Return the node that a metric's key names; empty for none."""
     return key.partition(_LABEL)[2]
 
 
@@ -65,14 +65,14 @@ def place_of(key: str) -> tuple[str, float] | None:
 
 
 def number(said: Any, factor: float) -> float:
-    """NaN: no number, or an impossible one."""
+    """Return the number, or NaN for no number, or an impossible one."""
     if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said < 1e18:
         return math.nan
     return float(said) * factor
 
 
 def ticks(records: Iterable[Tick]) -> Iterator[Tick]:
-    """A tick ends where a series is named again."""
+    """Yield the ticks. A tick ends where a series is named again."""
     at_ms, values = 0, dict[str, float]()
     for time_ms, found in records:
         if values and not values.keys().isdisjoint(found):

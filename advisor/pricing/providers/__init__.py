@@ -21,7 +21,7 @@ DEFAULT = "aws"
 
 @cache
 def providers() -> Mapping[str, Provider]:
-    """Every provider, by name."""
+    """Return every provider, by name."""
     modules = [
         importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
     ]
@@ -31,20 +31,20 @@ def providers() -> Mapping[str, Provider]:
 
 
 def provider(name: str) -> Provider:
-    """The provider of this name; a generic one if the name is unknown."""
+    """Return the provider of this name; a generic one if the name is unknown."""
     return providers().get(name) or Provider()
 
 
 @cache
 def services() -> Mapping[str, Service]:
-    """All services by name."""
+    """Return all services by name."""
     every = (service for each in providers().values() for service in each.services)
     return MappingProxyType({service.name: service for service in every})
 
 
 @cache
 def minimum_seconds() -> Mapping[str, int]:
-    """Service -> the least time that is billed for each start of a machine."""
+    """Return service -> the least time that is billed for each start of a machine."""
     return MappingProxyType(
         {name: each.minimum_seconds for name, each in services().items() if each.minimum_seconds}
     )
@@ -52,19 +52,21 @@ def minimum_seconds() -> Mapping[str, int]:
 
 @lru_cache(maxsize=4096)
 def machine_name(instance_type: str) -> str:
-    """The machine of a service's instance type: `p4d.24xlarge` for `ml.p4d.24xlarge`."""
+    """Return the machine of a service's instance type: `p4d.24xlarge` for `ml.p4d.24xlarge`."""
     for service in services().values():
         instance_type = instance_type.removeprefix(service.type_prefix)
     return instance_type
 
 
 def sold_as(service: str, machine: str) -> str:
-    """A machine's name in a service."""
+    """Return a machine's name in a service."""
     known = services().get(service)
     return f"{known.type_prefix}{machine}" if known else machine
 
 
 def availability_service(service: str) -> Service | None:
-    """The service whose list of machines also applies to this one; None: it has its own list."""
+    """Return the service whose list of machines also applies to this one; None if it has its own
+    list.
+    """
     known = services().get(service)
     return services().get(known.availability_from) if known else None

@@ -17,7 +17,7 @@ class Azure(Provider):
         return VIRTUAL_MACHINES
 
     def priced_as(self, instance_type: str, gpus: int, gpu_key: str) -> str:
-        """`Standard_NC6s_v3` for `NC6s_v3`."""
+        """Return `Standard_NC6s_v3` for `NC6s_v3`."""
         is_full = instance_type.lower().startswith(_PREFIXES)
         return instance_type if is_full else f"Standard_{instance_type}"
 

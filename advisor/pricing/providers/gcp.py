@@ -28,7 +28,7 @@ class GoogleCloud(Provider):
 
 
 def with_gpus(host: str, gpus: int, gpu_key: str) -> str:
-    """The name of a host with attached GPUs in price rows."""
+    """Return the name of a host with attached GPUs in price rows."""
     return f"{host}+{gpus}x{gpu_key}"
 
 

@@ -22,7 +22,7 @@ class Service:
     """A service under which a provider sells machines."""
 
     name: str
-    """In price rows, and as agents report it."""
+    """The name in price rows, and as agents report it."""
     title: str
     type_prefix: str = ""
     """Prefix of the machine's name: SageMaker sells X as `ml.X`."""
@@ -49,7 +49,7 @@ class Offer:
     usd_per_hour: Decimal
     effective_from: datetime
     source: str
-    """As shown with costs."""
+    """The source as shown with costs."""
     precedence: int = REFRESHED
     estimated: bool = False
     note: str = ""
@@ -82,10 +82,10 @@ class TokenRefusedError(ProviderError):
 
 
 class Provider:
-    """Of AWS, Google Cloud, own machines, ...; found by `advisor.pricing.providers`."""
+    """The machines of AWS, of Google Cloud, own ones, ...; found by `advisor.pricing.providers`."""
 
     name = ""
-    """In price rows, and as agents report it."""
+    """The name in price rows, and as agents report it."""
     title = ""
     services: tuple[Service, ...] = ()
     purchase_options: Mapping[str, str] = MappingProxyType(
@@ -93,16 +93,18 @@ class Provider:
     )
     """Name in price rows -> displayed name."""
     needs_instance_type = False
-    """Whether every price is for one type, so that an own rate for "any type" is an error."""
+    """True if every price is for one type, so that an own rate for "any type" is an error."""
     sources: tuple[PriceSource, ...] = ()
     """The lists that can be refreshed; empty: bundled prices and own rates only."""
+    usual_regions: tuple[str, ...] = ()
+    """The regions that are refreshed even without a run there."""
 
     def service_of(self, instance_type: str) -> str:
-        """The service of a machine if its agent didn't report one."""
+        """Return the service of a machine if its agent didn't report one."""
         return MACHINE
 
     def priced_as(self, instance_type: str, gpus: int, gpu_key: str) -> str:
-        """The name in price rows of a machine with these GPUs.
+        """Return the name in price rows of a machine with these GPUs.
 
         Args:
             instance_type: as declared, or as the metadata service names it.
@@ -110,11 +112,13 @@ class Provider:
         return instance_type
 
     def short_name(self, instance_type: str) -> str:
-        """The name in price rows as it may have been declared, and as an own rate may name it."""
+        """Return the name in price rows as it may have been declared, and as an own rate may name
+        it.
+        """
         return instance_type
 
     def priced_like(self, key: PriceKey) -> PriceKey | None:
-        """The key of a price to estimate an unknown one from; None: not possible."""
+        """Return the key of a price to estimate an unknown one from; None if not possible."""
         return None
 
     def estimates(self, key: PriceKey, rows: Iterable[PriceRow]) -> Iterator[PriceRow]:
@@ -122,7 +126,7 @@ class Provider:
         return iter(())
 
     def has_credentials(self) -> bool:
-        """Whether there are credentials to refresh with."""
+        """Return whether there are credentials to refresh with."""
         return False
 
     def pages(
@@ -133,7 +137,7 @@ class Provider:
         since: datetime,
         instance_types: Sequence[str],
     ) -> Iterator[Page[Any]]:
-        """The remaining pages of a list of offers, spot prices or machines, from `token` on.
+        """Yield the remaining pages of a list of offers, spot prices or machines, from `token` on.
 
         Args:
             since: spot prices from then on.

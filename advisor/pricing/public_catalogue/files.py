@@ -30,7 +30,7 @@ def is_url(place: str) -> bool:
 
 
 def unknown_folders(place: str) -> list[str]:
-    """The folders of a local copy that aren't read."""
+    """Return the folders of a local copy that aren't read."""
     if is_url(place):
         return []
     return sorted(path.parent.name for path in Path(place).glob("*/vms.csv")
@@ -39,7 +39,8 @@ def unknown_folders(place: str) -> list[str]:
 
 @contextmanager
 def opened(place: str, provider: str) -> Iterator[tuple[TextIO, datetime] | None]:
-    """The provider's file and its date: of a folder the file's, of a URL now. None: it has none.
+    """Yield the provider's file and its date: a folder's file has its own, a URL's has now. None if
+    there is none.
 
     Raises:
         CatalogueError: the file is too large.
@@ -65,7 +66,7 @@ def opened(place: str, provider: str) -> Iterator[tuple[TextIO, datetime] | None
 
 
 def _fetch(url: str, to: BinaryIO) -> bool:
-    """False: the provider isn't in this catalogue."""
+    """Fetch the file; return False if the provider isn't in this catalogue."""
     with requests.get(url, stream=True, timeout=_TIMEOUT_SECONDS) as answer:
         if answer.status_code == requests.codes.not_found:
             return False

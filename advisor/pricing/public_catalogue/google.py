@@ -44,7 +44,7 @@ NO_GPU_PRICE = "without a price of its GPUs"
 
 
 def whole_machines(lines: Iterable[Line], skipped: Counter[str]) -> Iterator[Line]:
-    """Each machine with its GPUs. A machine whose GPUs have no price there is left out."""
+    """Yield each machine with its GPUs. A machine whose GPUs have no price there is left out."""
     hosts: list[Line] = []
     gpus: dict[str, list[Line]] = defaultdict(list)
     for line in lines:

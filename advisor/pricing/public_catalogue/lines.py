@@ -11,7 +11,7 @@ from decimal import Decimal, InvalidOperation
 REQUIRED = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "Region")
 MOST_LINES = 1_000_000
 MOST_USD = Decimal(10_000)
-"""Per hour. The most expensive machine with GPUs is at about $150."""
+"""The most per hour. The most expensive machine with GPUs is at about $150."""
 _MOST_NUMBER = Decimal(10_000_000)
 _MOST_CHARACTERS = 64
 _MIB = 1024**2
@@ -29,15 +29,15 @@ class Line:
     """One machine in one zone. None: not stated, which is not 0."""
 
     instance_type: str
-    """Empty: a GPU that is priced apart from its host."""
+    """The instance type; empty for a GPU that is priced apart from its host."""
     accelerator: str
-    """Empty: none, or not stated."""
+    """The accelerator; empty if there is none, or it isn't stated."""
     accelerators: Decimal
-    """Below 1: a slice of one."""
+    """The number of accelerators; below 1 for a slice of one."""
     vcpus: Decimal | None
     memory_gib: Decimal | None
     gpu_memory_bytes: int | None
-    """Of each GPU."""
+    """The memory of each GPU."""
     usd: Decimal | None
     spot_usd: Decimal | None
     region: str
@@ -49,10 +49,10 @@ class Line:
 
 
 def lines(file: Iterable[str], name: str) -> Iterator[Line]:
-    """The lines of a file of the catalogue.
+    """Yield the lines of a file of the catalogue.
 
     Args:
-        name: of the file, for errors.
+        name: the file's, for errors.
 
     Raises:
         CatalogueError: not such a file, or a number that can't be read.
@@ -102,7 +102,7 @@ def _text(fields: dict[str, str | None], column: str, where: str) -> str:
 
 
 def _number(fields: dict[str, str | None], column: str, where: str) -> Decimal | None:
-    """None if the field is empty or missing: not known."""
+    """Return the number, or None if the field is empty or missing: not known."""
     text = (fields.get(column) or "").strip()
     if not text:
         return None

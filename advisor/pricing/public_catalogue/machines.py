@@ -19,7 +19,7 @@ _TWO_THREADS = re.compile(r"(a2|a3|g2)-.*")
 def by_region(
     lines: Iterable[Line], provider_name: str, day: date
 ) -> Mapping[str, list[InstanceType]]:
-    """Region -> its machines whose hardware is stated."""
+    """Return region -> its machines whose hardware is stated."""
     found: dict[str, dict[str, InstanceType]] = defaultdict(dict)
     for line in lines:
         described = machine(line, provider_name, day)
@@ -29,7 +29,7 @@ def by_region(
 
 
 def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
-    """The machine of a line; None if the line doesn't state its cores, memory and GPUs."""
+    """Return the machine of a line; None if the line doesn't state its cores, memory and GPUs."""
     if not line.vcpus or not line.memory_gib or not line.accelerator or not line.accelerators:
         return None
     model = _model(line, provider_name)
@@ -56,14 +56,14 @@ def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
         ebs_max_mbps=None,
         first_seen=day,
         last_seen=day,
-        retired=False,
         source=SOURCE,
         provider=provider_name,
     )
 
 
 def _model(line: Line, provider_name: str) -> GpuModel | None:
-    """None if the GPU has several boards (an H100 is on SXM or PCIe) and the catalogue names none.
+    """Return the model, or None if the GPU has several boards (an H100 is on SXM or PCIe) and the
+    catalogue names none.
 
     Google's built-in GPUs are on SXM, which is what a plain name stands for.
     """

@@ -22,7 +22,7 @@ _LEAST_REGIONS = 3
 
 
 def offers(lines: Iterable[Line], provider_name: str, as_of: datetime) -> Iterator[Offer]:
-    """A price of each machine, region and purchase option.
+    """Yield a price of each machine, region and purchase option.
 
     Zones that differ give the highest price, as an estimate, because the catalogue's zones aren't
     always those of the metadata services. A price that is too high promises no saving.

@@ -19,10 +19,10 @@ ELSEWHERE = "without GPUs in regions without a run"
 def machines(
     file: Iterable[str], name: str, provider: str, regions: Collection[str], skipped: Counter[str]
 ) -> Iterator[Line]:
-    """The machines with GPUs, and those without in `regions`.
+    """Yield the machines with GPUs, and those without in `regions`.
 
     Args:
-        name: of the file, for errors.
+        name: the file's, for errors.
         skipped: gets the number of lines that are left out, by reason.
 
     Raises:

@@ -11,12 +11,14 @@ class State(enum.Enum):
     PARTLY = "partly"
     MISSING = "missing"
     WRONG = "wrong"
-    """It is set up but doesn't work."""
+    """The state of a part that is set up but doesn't work."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """`lost`: what can't be measured or judged; `fix`: what to do. Both are empty if all works."""
+    """Result of one check. `lost` is what can't be measured or judged, and `fix` what to do. Both
+    are empty if all works.
+    """
 
     name: str
     state: State

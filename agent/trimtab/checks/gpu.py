@@ -15,7 +15,6 @@ _SECONDS = 15.0
 _LOST = "GPU utilisation, memory, power and throttling; rules about GPUs don't apply"
 _FIXES = {
     "driver_not_loaded": "load the driver; `nvidia-smi` says why it isn't loaded",
-    "no_nvidia_ml_py": "pip install nvidia-ml-py",
     "no_permission": "let this user open /dev/nvidiactl and /dev/nvidia*",
     "lib_rm_version_mismatch": "the driver was updated while it was loaded: restart the machine, or"
     " the container to get the new library",
@@ -57,7 +56,7 @@ class _Look:
         until, reads_left = time.monotonic() + _SECONDS, 3
         while time.monotonic() < until and reads_left and not self.problem:
             reading = source.read()
-            self.reading |= reading
+            self.reading |= reading | {span.name: span.last for span in source.take_spans()}
             reads_left -= bool(reading)
             time.sleep(0.2)
             if source.has_none:

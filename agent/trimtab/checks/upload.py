@@ -48,4 +48,4 @@ def spool() -> Check:
         fix = "set TRIMTAB_STATE_DIR to a local folder"
         return Check("spool", State.WRONG, f"in memory only: {opened.problem}", lost, fix)
     moved = " (because the home is on a network file system)" if is_network(state_folder()) else ""
-    return Check("spool", State.FINE, f"{opened.path}{moved}, {held.unsent} uploads waiting")
+    return Check("spool", State.FINE, f"{opened.path}{moved}, {held.unsent} waiting to be uploaded")

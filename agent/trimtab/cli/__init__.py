@@ -40,7 +40,7 @@ uploads it later.
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Returns the exit code: for `run`, the command's own."""
+    """Run the command and return the exit code: for `run`, the command's own."""
     warnings.simplefilter("ignore")  # PYTHONWARNINGS is meant for the training
     _load_when_used(*_SELDOM_USED)
     words = sys.argv[1:] if words is None else list(words)
@@ -63,7 +63,7 @@ class _Later(ModuleType):
 
 
 def _load_when_used(*names: str) -> None:
-    """In this process, which is never a training's."""
+    """Load the modules when they are used, in this process, which is never a training's."""
     for name in names:
         sys.modules.setdefault(name, _Later(name))
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Commands(Protocol):
-    """Where a command adds its own parser."""
+    """Parsers to which a command adds its own."""
 
     def add_parser(
         self,

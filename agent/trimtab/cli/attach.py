@@ -36,7 +36,9 @@ def add_to(commands: Commands) -> None:
 
 
 def attach(arguments: argparse.Namespace) -> int:
-    """Returns 0 after the process ended or the user pressed Ctrl-C, 1 if it can't be measured."""
+    """Measure a process. Returns 0 after it ended or the user pressed Ctrl-C, 1 if it can't be
+    measured.
+    """
     process = Path(f"/proc/{arguments.pid}")
     try:
         words = [w.decode(errors="replace") for w in _pieces(process / "cmdline")]
@@ -83,7 +85,7 @@ def _pieces(path: Path) -> list[bytes]:
 
 
 def _environment(variables: list[bytes], arguments: argparse.Namespace) -> dict[str, str]:
-    """The process's own environment: its launcher sets the run that it belongs to."""
+    """Return the process's own environment: its launcher sets the run that it belongs to."""
     texts = (variable.decode(errors="replace").partition("=") for variable in variables)
     environment = {name: value for name, _, value in texts}
     if arguments.run:

@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
         metavar="PERCENT",
         help="exit with 1 if the same work costs more than PERCENT more, e.g. 5%%",
     )
-    completeness.add_wait_argument(parser, "both runs")
+    completeness.add_wait_argument(parser, "all of both runs has arrived and was analysed")
     parser.set_defaults(handler=compare)
 
 
@@ -55,7 +55,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _settled(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """The comparison; with --wait, once nothing more is expected or the time is over."""
+    """Return the comparison; with --wait, once nothing more is expected or the time is over."""
 
     def ask() -> dict[str, Any] | None:
         return reports.document(arguments, "compare", a=arguments.a, b=arguments.b)
@@ -98,17 +98,17 @@ def _as_text(comparison: dict[str, Any]) -> str:
 
 
 def _attribution(comparison: dict[str, Any]) -> str:
-    """The first cost, the difference by cause, the second cost."""
+    """Return the first cost, the difference by cause, the second cost."""
     if comparison["attribution"] is None:
         return ""
     first, second = (comparison[side] for side in ("a", "b"))
-    rows = [[f"#{first['number']}", reports.usd(first["cost_usd"])]]
+    rows = [[f"#{first['number']}", reports.exact_usd(first["cost_usd"])]]
     for term in comparison["attribution"]:
-        rows.append([f"  {term['name']}", reports.usd(term["usd"], signed=True)])
+        rows.append([f"  {term['name']}", reports.exact_usd(term["usd"], signed=True)])
         for part in term["parts"]:
-            rows.append([f"    {part['name']}", reports.usd(part["usd"], signed=True)])
+            rows.append([f"    {part['name']}", reports.exact_usd(part["usd"], signed=True)])
     change = _change(first["cost_usd"], second["cost_usd"])
-    rows.append([f"#{second['number']}", reports.usd(second["cost_usd"])])
+    rows.append([f"#{second['number']}", reports.exact_usd(second["cost_usd"])])
     return f"{reports.table(rows, right=(1,))}{change}"
 
 

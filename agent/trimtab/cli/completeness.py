@@ -15,14 +15,15 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
 Document = dict[str, Any]
 
 
-def add_wait_argument(parser: argparse.ArgumentParser, whose: str) -> None:
+def add_wait_argument(parser: argparse.ArgumentParser, until: str) -> None:
+    """Add `--wait [SECONDS]`, which waits until that is so."""
     parser.add_argument(
         "--wait",
         type=wait_seconds_of,
         nargs="?",
         const=WAIT_SECONDS,
         metavar="SECONDS",
-        help=f"wait until all of {whose} has arrived and was analysed (default {WAIT_SECONDS})",
+        help=f"wait until {until} (default {WAIT_SECONDS})",
     )
 
 
@@ -31,7 +32,8 @@ def settled(
     runs_in: Callable[[Document], Sequence[Document]],
     wait_seconds: float | None,
 ) -> Document | None:
-    """The service's answer; with a time to wait, once nothing more is expected or it is over.
+    """Return the service's answer; with a time to wait, once nothing more is expected or the time
+    is over.
 
     Args:
         ask: None if there is no answer, which it has said.
@@ -52,12 +54,12 @@ def settled(
 
 
 def incomplete(runs: Sequence[Document]) -> list[Document]:
-    """The runs of which something is missing. An older service doesn't say."""
+    """Return the runs of which something is missing. An older service doesn't say."""
     return [run for run in runs if not run.get("is_complete", True)]
 
 
 def expected(runs: Sequence[Document]) -> bool:
-    """Something is missing, and all of it may still come."""
+    """Return whether something is missing, and all of it may still come."""
     missing = incomplete(runs)
     return bool(missing) and all(run["may_complete"] for run in missing)
 

@@ -32,7 +32,7 @@ def add_to(commands: Commands) -> None:
         metavar="METRIC=VALUE",
         help="show what a training had cost when a metric first was at least this good",
     )
-    completeness.add_wait_argument(parser, "the run")
+    completeness.add_wait_argument(parser, "all of the run has arrived and was analysed")
     reports.add_report_arguments(parser)
     parser.set_defaults(handler=cost)
 
@@ -79,7 +79,9 @@ def _metric_value(text: str) -> dict[str, str]:
 
 
 def _is_run(reference: str) -> bool:
-    """By its form: a run's id, or JOB#NUMBER. Anything else may be the name of a training."""
+    """Return whether the reference has the form of a run's: an id, or JOB#NUMBER. Anything else may
+    be the name of a training.
+    """
     with suppress(ValueError):
         UUID(reference)
         return True
@@ -110,15 +112,16 @@ def _details(report: dict[str, Any]) -> list[str]:
     lines = [*_failure(report), *report["missing_prices"]]
     if money["basis"] != "list":
         lines.append(f"at {money['basis']}; {reports.usd(money['list_usd'])} at list price")
+    # An older service doesn't tell it.
+    if electricity := money.get("electricity"):
+        usd = "not measured" if electricity["usd"] is None else reports.usd(electricity["usd"])
+        lines.append(f"of which electricity {usd}: {electricity['words']}")
     if projected:
-        low, high = reports.usd(projected["low_usd"]), reports.usd(projected["high_usd"])
-        lines.append(
-            f"{reports.usd(projected['usd'])} projected at the end of the run ({low} to {high})"
-        )
+        lines.append(f"{reports.usd(projected['usd'])} projected at the end of the run")
     for unit in money["per_work"]:
         amount = "" if unit["amount"] == 1 else f"{unit['amount']:,} "
         name = unit["unit"].removesuffix("s") if unit["amount"] == 1 else unit["unit"]
-        lines.append(f"{reports.usd(unit['usd'])} per {amount}{name}")
+        lines.append(f"{reports.usd_per_unit(unit['usd'])} per {amount}{name}")
     if money["billed_difference_usd"] is not None:
         more = reports.usd(money["billed_difference_usd"], signed=True)
         lines.append(f"{more} difference between the bill and the computed cost")
@@ -128,7 +131,7 @@ def _details(report: dict[str, Any]) -> list[str]:
 
 
 def _failure(report: dict[str, Any]) -> list[str]:
-    """Why the run failed. An older service doesn't say."""
+    """Return why the run failed. An older service doesn't say."""
     failure = report.get("failure")
     return [f"failed on {failure['node']}: {failure['words']}"] if failure else []
 

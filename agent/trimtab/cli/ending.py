@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from trimtab.cli import reports
 from trimtab.cli.arguments import say, say_count
 from trimtab.identity import Server
 from trimtab.kept_stderr import KeptStderr
@@ -21,7 +22,7 @@ from trimtab.transport import Connection
 UPLOAD_SECONDS = 5.0
 """The longest delay of the end of a run."""
 _VERDICT_SECONDS = 3.0
-"""How long a run in a terminal waits for the service's analysis."""
+"""The longest time that a run in a terminal waits for the service's analysis."""
 
 
 def end(
@@ -32,7 +33,7 @@ def end(
     result_file: Path | None,
     stderr: KeptStderr | None = None,
 ) -> None:
-    """Never raises: whatever fails here, the exit code stays that of the command."""
+    """End the run. Never raises: whatever fails here, the exit code stays that of the command."""
     until = time.monotonic() + UPLOAD_SECONDS
     try:
         session.finish(ending, UPLOAD_SECONDS, stderr)
@@ -74,7 +75,7 @@ def _write_result(
 
 
 def _summary(session: Session, ending: Ending, seconds: float, server: Server, until: float) -> str:
-    """One line: how the run ended, its cost, the top finding, its URL."""
+    """Return one line: how the run ended, its cost, the top finding, its URL."""
     spooled = session.spool.contents([str(session.id)]).waiting
     by_rule = f" by rule {ending.rule}" if ending.rule else ""
     parts = [f"{ending.state}{by_rule} in {seconds:.1f} s"]
@@ -89,7 +90,7 @@ def _summary(session: Session, ending: Ending, seconds: float, server: Server, u
 
 
 def _verdict(session: Session, server: Server, until: float) -> list[str]:
-    """Cost and top finding, if the service has them in time."""
+    """Return cost and top finding, if the service has them in time."""
     run: dict[str, Any] = {}
     while not run.get("analysis_is_final"):
         left = until - time.monotonic()
@@ -101,17 +102,16 @@ def _verdict(session: Session, server: Server, until: float) -> list[str]:
 
 
 def verdict(run: dict[str, Any]) -> list[str]:
-    """The cost of a run and its finding with the most waste, from the service's answer."""
+    """Return the cost of a run and its finding with the most waste, from the service's answer."""
     parts = []
-    with suppress(ValueError, TypeError):
-        cost = float(run["cost_usd"]) if run.get("cost_usd") else None
-        if cost is not None:
-            parts.append(f"${cost:.4f}" if cost < 1 else f"${cost:.2f}")
+    with suppress(ArithmeticError, ValueError, TypeError):
+        if run.get("cost_usd"):
+            parts.append(reports.usd(run["cost_usd"]))
     findings = [f for f in run.get("findings") or [] if isinstance(f, dict)]
     if findings:
         top = max(findings, key=_waste_usd)
         waste = _waste_usd(top)
-        worth = f" (up to ${waste:.4f} wasted)" if waste else ""
+        worth = f" (up to {reports.usd(f'{waste:.9f}')} wasted)" if waste else ""
         parts.append(f"{str(top.get('title', ''))[:100]}{worth}")
     return parts
 

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def import_(arguments: argparse.Namespace, said: dict[str, Any]) -> int:
-    """The exit code. Raises ValueError with a sentence if an option is wrong."""
+    """Import what a server says, and return the exit code. Raises ValueError with a sentence if an
+    option is wrong.
+    """
     with tempfile.TemporaryDirectory(prefix="trimtab-fetch-") as folder:
         try:
             if arguments.path.startswith(_MLFLOW):
@@ -50,7 +52,7 @@ def import_(arguments: argparse.Namespace, said: dict[str, Any]) -> int:
 
 
 def _prometheus(arguments: argparse.Namespace, folder: Path) -> Path:
-    """The folder of the answers."""
+    """Return the folder of the answers."""
     if not arguments.start:
         raise ValueError("--start says from when. Example: --start 2026-11-01T08:00:00Z.")
     start = prometheus.moment(arguments.start)
@@ -68,7 +70,9 @@ def _prometheus(arguments: argparse.Namespace, folder: Path) -> Path:
 
 
 def _mlflow(arguments: argparse.Namespace, folder: Path, said: dict[str, Any]) -> tuple[Path, str]:
-    """The folder of the run, and what names it. The job is its experiment, if none is said."""
+    """Return the folder of the run, and what names it. The job is its experiment, if none is
+    said.
+    """
     url, run_id = mlflow.address(arguments.path)
     server = _server(url, "mlflow+", mlflow.PREFIX)
     into = folder / f"mlflow-{run_id}"

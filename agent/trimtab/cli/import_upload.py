@@ -83,7 +83,7 @@ class Upload:
         return True
 
     def _is_full(self) -> bool:
-        """Whether a further part would push an unsent one out of the spool."""
+        """Return whether a further part would push an unsent one out of the spool."""
         if self._spool.artefacts.has_room():
             return False
         self._send(_PATIENCE_SECONDS)
@@ -121,6 +121,6 @@ class Upload:
 
 
 def _folder_name(source: Path) -> str:
-    """The job's folder, if a part of it is imported."""
+    """Return the job's folder, if a part of it is imported."""
     inner = ("profiler-output", "rule-output", "system", "framework")
     return next((p.name for p in (source, *source.parents) if p.name not in inner), source.name)

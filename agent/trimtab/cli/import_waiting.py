@@ -13,8 +13,7 @@ from trimtab.cli.arguments import say
 from trimtab.cli.completeness import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
-    WAIT_SECONDS,
-    wait_seconds_of,
+    add_wait_argument,
 )
 from trimtab.identity import Server
 from trimtab.transport import Connection
@@ -25,15 +24,8 @@ Document = dict[str, Any]
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--wait",
-        type=wait_seconds_of,
-        nargs="?",
-        const=WAIT_SECONDS,
-        metavar="SECONDS",
-        help="wait until the service has converted it, and print its place in line; needs a token "
-        f"with the scope `read`, too (default {WAIT_SECONDS})",
-    )
+    done = "the service has converted it, and print its place in line"
+    add_wait_argument(parser, f"{done}; needs a token with the scope `read`, too")
 
 
 def follow(server: Server, run: str, wait_seconds: float | None) -> int:

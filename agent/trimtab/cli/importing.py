@@ -107,7 +107,7 @@ def import_(arguments: argparse.Namespace) -> int:
 
 
 def _said(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the options say of the run. Raises ValueError with a sentence."""
+    """Return what the options say of the run. Raises ValueError with a sentence."""
     return {
         "stated": {
             "job": arguments.job or os.environ.get("TRIMTAB_JOB", ""),
@@ -120,7 +120,7 @@ def _said(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _columns(words: list[str]) -> dict[str, str]:
-    """Raises ValueError."""
+    """Parse the columns. Raises ValueError."""
     pairs = [word.rpartition("=") for word in words]
     if wrong := next((word for word in pairs if not word[0] or not word[2]), None):
         raise ValueError(f"--column {''.join(wrong)} names no series. Example: GPU=gpu0.busy_pct")
@@ -128,7 +128,7 @@ def _columns(words: list[str]) -> dict[str, str]:
 
 
 def _ticks(arguments: argparse.Namespace) -> dict[str, object]:
-    """What is said of a recording without times. Raises ValueError."""
+    """Return what is said of a recording without times. Raises ValueError."""
     said = arguments.started_at
     found: dict[str, object] = {}
     if said is not None:
@@ -143,7 +143,7 @@ def _ticks(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def _described(path: Path | None) -> object:
-    """Raises ValueError, with a sentence."""
+    """Read the description. Raises ValueError, with a sentence."""
     if path is None:
         return None
     try:

@@ -29,7 +29,9 @@ def add_to(commands: Commands) -> None:
 
 
 def init(arguments: argparse.Namespace) -> int:
-    """Returns 0 if saved, 1 if the service or token doesn't work, 2 if one is missing or wrong."""
+    """Save the service. Returns 0 if saved, 1 if the service or token doesn't work, 2 if one is
+    missing or wrong.
+    """
     url = arguments.url or os.environ.get("TRIMTAB_URL", "") or _asked("URL of the service: ")
     token = _token(arguments)
     if not url or not token:

@@ -21,7 +21,7 @@ from trimtab.wire import Probe
 
 WRONG, TOO_FEW, FAILED = 2, 3, 4
 GRACE_SECONDS = 10.0
-"""Between SIGTERM and SIGKILL."""
+"""The seconds between SIGTERM and SIGKILL."""
 _MOST_STEPS = 100_000
 _EXAMPLES = f"""
 Run the same command with the same batch size on a machine of the type to measure. Warm-up steps are
@@ -91,7 +91,7 @@ def _add_probe_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def probe(arguments: argparse.Namespace) -> int:
-    """Returns the exit code; see `trimtab probe --help`."""
+    """Measure some steps. Returns the exit code; see `trimtab probe --help`."""
     words = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if reason := _why_not(words):
         say(reason)
@@ -117,7 +117,7 @@ def probe(arguments: argparse.Namespace) -> int:
 
 
 def _why_not(words: Sequence[str]) -> str:
-    """Why nothing can be probed; empty if it can."""
+    """Return why nothing can be probed; empty if it can."""
     if not words or not words[0]:
         return "there is no command to probe. Use trimtab probe [options] -- CMD."
     if os.environ.get("TRIMTAB_DISABLE") == "1":
@@ -135,7 +135,7 @@ def _why_not(words: Sequence[str]) -> str:
 def _probed(
     words: Sequence[str], arguments: argparse.Namespace, inherited: Inheritance, seconds: float
 ) -> int:
-    """Raises OSError if the command can't be started."""
+    """Run and measure the command. Raises OSError if it can't be started."""
     began = time.monotonic()
     watch = Watch(arguments.probe)
     session = run.measuring_session(words, arguments, watch)
@@ -150,7 +150,7 @@ def _probed(
 
 
 def _awaited(command: Command, watch: Watch, seconds: float) -> tuple[Ending, bool]:
-    """How the command ended, and whether the time limit ended it."""
+    """Return how the command ended, and whether the time limit ended it."""
     timed_out = threading.Event()
 
     def expire() -> None:

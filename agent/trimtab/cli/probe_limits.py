@@ -1,4 +1,4 @@
-"""What a probe may take at most: time, money and GPUs."""
+"""The limits of a probe: time, money and GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from trimtab import options, platforms
-from trimtab.cli import run_options
+from trimtab.cli import reports, run_options
+from trimtab.cli.arguments import say_count
 from trimtab.platforms import MetadataError
 from trimtab.transport import Connection
 from trimtab.wire import NodeFacts
@@ -24,13 +25,13 @@ _LEAST_SECONDS = 10.0
 @dataclass(frozen=True)
 class Limit:
     seconds: float
-    """Until SIGTERM."""
+    """The seconds until SIGTERM."""
     words: str
     """The most that the probe can take and cost."""
 
 
 def limit(arguments: argparse.Namespace, grace_seconds: float) -> Limit:
-    """The time limit, and what it costs. Raises ValueError if --max-usd can't be kept."""
+    """Return the time limit, and what it costs. Raises ValueError if --max-usd can't be kept."""
     price = arguments.usd_per_hour or _price_of_this_machine(arguments)
     seconds = arguments.max_seconds
     if arguments.max_usd:
@@ -51,12 +52,15 @@ def limit(arguments: argparse.Namespace, grace_seconds: float) -> Limit:
     usd = price * most / 3600
     return Limit(
         seconds,
-        f"the probe takes at most {most:.0f} s and costs at most ${usd:.4f}, at ${price:g} an hour",
+        f"the probe takes at most {most:.0f} s and costs at most {reports.usd(str(usd))}, at"
+        f" ${price:g} an hour",
     )
 
 
 def visible_gpus(count: int) -> str:
-    """CUDA_VISIBLE_DEVICES for the first `count` GPUs. Raises ValueError if there are fewer."""
+    """Return CUDA_VISIBLE_DEVICES for the first `count` GPUs. Raises ValueError if there are
+    fewer.
+    """
     given = os.environ.get(_VISIBLE)
     known: list[str] | None = None
     if given is not None:
@@ -64,12 +68,13 @@ def visible_gpus(count: int) -> str:
     elif _DRIVER_LIST.is_dir():
         known = [str(number) for number in range(len(list(_DRIVER_LIST.iterdir())))]
     if known is not None and len(known) < count:
-        raise ValueError(f"--gpus {count}: this machine has {len(known)} GPUs for the command.")
+        held = say_count(len(known), "GPU")
+        raise ValueError(f"--gpus {count}: this machine has {held} for the command.")
     return ",".join((known or [str(number) for number in range(count)])[:count])
 
 
 def _price_of_this_machine(arguments: argparse.Namespace) -> float | None:
-    """USD per hour as the service knows it; None: not known."""
+    """Return the USD per hour as the service knows it, or None if unknown."""
     server = options.server(arguments.url, arguments.token, os.environ)
     facts = _machine(arguments)
     if not server.url or not server.token or not facts.instance_type:

@@ -1,4 +1,4 @@
-"""What a probe found, in words."""
+"""Describes in words what a probe found."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ def too_few(watch: Watch, ending: Ending, has_timed_out: bool) -> str:
 
 
 def _pace(result: Result) -> str:
+    if result.data_wait_share is None and result.pace == "gpu":
+        return f"the GPU set the pace: it was busy for {result.gpu_busy_share:.0%} of the step time"
     if result.data_wait_share is None:
         return "what set the pace is unknown: the loop's waits for data weren't seen"
     return _PACE[result.pace].format(share=result.data_wait_share)

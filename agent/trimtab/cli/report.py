@@ -56,7 +56,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def _content(server: Server, run: str) -> bytes:
-    """Raises ValueError that says why there is none."""
+    """Return the report. Raises ValueError that says why there is none."""
     connection = Connection(server, _PATIENCE_SECONDS, _MOST_BYTES)
     answer = connection.get(f"runs/{quote(run, safe='')}/report.html")
     if answer.status != 200:
@@ -67,7 +67,9 @@ def _content(server: Server, run: str) -> bytes:
 
 
 def _is_report(answer: Answer) -> bool:
-    """Whole, and of the service: a proxy's sign-in page is HTML, too."""
+    """Return whether the answer is whole, and of the service: a proxy's sign-in page is HTML,
+    too.
+    """
     content = answer.content
     return _MARK in content[:4096] and content.rstrip().endswith(_END)
 
@@ -86,6 +88,6 @@ def _save(path: Path, content: bytes) -> int:
 
 
 def _file_name(run: str) -> str:
-    """`vision/train.py#12` -> `vision-train.py-12-report.html`."""
+    """Return a file's name: `vision/train.py#12` -> `vision-train.py-12-report.html`."""
     plain = "".join(each if each.isalnum() or each in "._" else "-" for each in run)
     return f"{plain.lstrip('.-')[:200]}-report.html"

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +15,8 @@ from trimtab.cli.arguments import add_server_arguments, say
 from trimtab.transport import Connection
 
 FINE, COST_UP, FAILED, UNKNOWN = 0, 1, 2, 3
-_FINEST = Decimal("0.00001")
+_TEN_THOUSANDTH, _CENT = Decimal("0.0001"), Decimal("0.01")
+_LEAST_ROUNDED = Decimal("0.1")
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
 def document(
     arguments: argparse.Namespace, path: str, *, may_be_missing: bool = False, **query: str
 ) -> dict[str, Any] | None:
-    """The service's answer. If there is none, None, with the reason on standard error.
+    """Return the service's answer, or None if there is none, with the reason on standard error.
 
     Args:
         may_be_missing: nothing is said if the service doesn't know what was asked for.
@@ -62,19 +63,49 @@ def show_json(document: dict[str, Any]) -> None:
 
 
 def usd(text: str | None, *, signed: bool = False) -> str:
-    """`$6.15672`: to a thousandth of a cent, or to the nano-dollar if that rounds to zero."""
+    """Format an amount with the digits of the service's pages: four decimals below $1, else cents;
+    `$0.00` for exactly nothing."""
     if text is None:
         return "no price"
     amount = Decimal(text)
-    fine = amount.quantize(_FINEST)
-    shown = f"{abs(fine if fine else amount).normalize():f}"
-    whole, _, digits = shown.partition(".")
-    sign = "-" if amount < 0 else "+" if signed and amount > 0 else ""
-    return f"{sign}${whole}.{digits:0<2}"
+    size, fine = abs(amount), abs(amount).quantize(_TEN_THOUSANDTH, ROUND_HALF_UP)
+    if not amount:
+        shown = "$0.00"
+    elif not fine:
+        shown = f"<${_TEN_THOUSANDTH}"
+    elif fine < 1:
+        shown = f"${fine}"
+    else:
+        shown = f"${size.quantize(_CENT, ROUND_HALF_UP):,}"
+    return _sign(amount, signed) + shown
+
+
+def usd_per_unit(text: str) -> str:
+    """Format as `usd`, but with at least three significant digits."""
+    amount = Decimal(text)
+    if not amount or abs(amount) >= _LEAST_ROUNDED:
+        return usd(text)
+    shown = abs(amount).quantize(Decimal(1).scaleb(amount.adjusted() - 2), ROUND_HALF_UP)
+    return f"{_sign(amount)}${shown:f}"
+
+
+def exact_usd(text: str | None, *, signed: bool = False) -> str:
+    """Format an amount with all its digits, at least two of them decimals, so that the terms of a
+    comparison add up: `$6.15672`, `$2.00`.
+    """
+    if text is None:
+        return "no price"
+    amount = Decimal(text)
+    whole, _, digits = f"{abs(amount).normalize():f}".partition(".")
+    return f"{_sign(amount, signed)}${whole}.{digits:0<2}"
+
+
+def _sign(amount: Decimal, signed: bool = False) -> str:
+    return "-" if amount < 0 else "+" if signed and amount > 0 else ""
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Columns as wide as their widest cell; those in `right` are flush right."""
+    """Format columns as wide as their widest cell; those in `right` are flush right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows)]
     return "\n".join(
         "  ".join(
@@ -86,7 +117,7 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """The first row is the header; cells are escaped."""
+    """Format a table whose first row is the header; cells are escaped."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 

@@ -68,7 +68,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _is_inside_a_run(arguments: argparse.Namespace) -> bool:
-    """The outer agent already measures this command, unless it has its own job or run."""
+    """Return whether the outer agent already measures this command: it does unless the command has
+    its own job or run.
+    """
     around = os.environ.get("TRIMTAB_RUN_DIR", "")
     return bool(around) and Path(around).is_dir() and not (arguments.run or arguments.job)
 
@@ -79,7 +81,7 @@ def _measured(
     arguments: argparse.Namespace,
     inherited: Inheritance,
 ) -> int:
-    """Raises OSError if the command can't be started."""
+    """Run and measure the command. Raises OSError if it can't be started."""
     began = time.monotonic()
     session = measuring_session(words, arguments)
     stderr = _kept_stderr(arguments) if session else None
@@ -131,7 +133,7 @@ def _kept_stderr(arguments: argparse.Namespace) -> KeptStderr | None:
 def measuring_session(
     words: Sequence[str], arguments: argparse.Namespace, watch: Watch | None = None
 ) -> Session | None:
-    """None if measuring is impossible or disabled; the command runs anyway."""
+    """Return a session, or None if measuring is impossible or disabled; the command runs anyway."""
     if os.environ.get("TRIMTAB_DISABLE") == "1":
         return None
     if (spare := descriptors.spare()) < descriptors.NEEDED:

@@ -17,11 +17,11 @@ from trimtab.identity import pairs, shortened
 
 _PROVIDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$+-]{0,63}")
-"""`g5.2xlarge`, `VM.Standard.E4.Flex$_2_8`, `1x_A100-80GB_SECURE`."""
+"""The form of a machine's type: `g5.2xlarge`, `VM.Standard.E4.Flex$_2_8`, `1x_A100-80GB_SECURE`."""
 
 
 def add_identity_arguments(parser: argparse.ArgumentParser, *, joins_runs: bool = True) -> None:
-    """The options for service, job, run, owner and machine.
+    """Add the options for service, job, run, owner and machine.
 
     Args:
         joins_runs: whether several commands may make one run.
@@ -57,7 +57,9 @@ def add_identity_arguments(parser: argparse.ArgumentParser, *, joins_runs: bool 
         help="aws, gcp, azure, oci, lambda, runpod, nebius, ... or on_premises",
     )
     machine.add_argument("--service", help="EC2, SageMaker training, ...")
-    machine.add_argument("--purchase-option", choices=("on_demand", "spot", "reserved"))
+    machine.add_argument(
+        "--purchase-option", choices=("on_demand", "spot", "reserved", "capacity_block")
+    )
     machine.add_argument(
         "--no-metadata",
         action="store_true",
@@ -130,7 +132,7 @@ def options(arguments: argparse.Namespace) -> chosen.Options:
 
 
 def environment(arguments: argparse.Namespace) -> dict[str, str]:
-    """The environment, with TRIMTAB_RUN as given on the command line."""
+    """Return the environment, with TRIMTAB_RUN as given on the command line."""
     variables = dict(os.environ)
     if arguments.run:
         variables["TRIMTAB_RUN"] = arguments.run
@@ -138,7 +140,7 @@ def environment(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _profile_steps_of(environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """A wrong variable must not prevent the training from running."""
+    """Return the steps to profile. A wrong variable must not prevent the training from running."""
     with suppress(ValueError):
         return chosen.profile_steps(environment.get("TRIMTAB_PROFILE_STEPS", ""))
     return None

@@ -21,11 +21,11 @@ from trimtab.supervise import Command, Ending
 
 _ASK_SECONDS = 1.0
 _SAME_END_SECONDS = 3.0
-"""Ranks whose ends are this close count as ending at the same time."""
+"""The time within which ranks count as ending at the same time."""
 
 
 def lock_for(arguments: argparse.Namespace) -> Lock | None:
-    """The lock of a run that several commands may share; None if no name is shared."""
+    """Return the lock of a run that several commands may share; None if no name is shared."""
     environment = run_options.environment(arguments)
     if not identity.is_shared(environment):
         return None
@@ -44,7 +44,7 @@ class Follower:
         self._session: Session | None = None
 
     def run(self, arguments: argparse.Namespace, inherited: Inheritance) -> int:
-        """Raises OSError if the command can't be started."""
+        """Run the command. Raises OSError if it can't be started."""
         began = time.monotonic()
         variables = environment(self._folder, arguments, inherited.environment)
         command = Command(self._words, variables, inherited)
@@ -53,7 +53,7 @@ class Follower:
         takeover = threading.Thread(target=self._take_over, args=(command, arguments), daemon=True)
         takeover.start()
         ending = command.wait()
-        # At once: the measuring agent may be about to report the run's end.
+        # Return at once: the measuring agent may be about to report the run's end.
         sharing.leave(self._folder, command.pid, ending.exit_code)
         self._over.set()
         takeover.join(_SAME_END_SECONDS)
@@ -61,7 +61,9 @@ class Follower:
         return ending.exit_code or 0
 
     def _take_over(self, command: Command, arguments: argparse.Namespace) -> None:
-        """Not at once: if all ranks end together, nothing is left to measure."""
+        """Take over when the other agent ends, but not at once: if all ranks end together, nothing
+        is left to measure.
+        """
         while not self._over.wait(_ASK_SECONDS):
             if self._lock.taken():
                 if not self._over.wait(_SAME_END_SECONDS):
@@ -88,7 +90,9 @@ class Follower:
 def environment(
     folder: Path, arguments: argparse.Namespace, outer: Mapping[str, str]
 ) -> dict[str, str]:
-    """The command's environment: `outer`, with the run's folder, the hook, and a tag for MLflow."""
+    """Return the command's environment: `outer`, with the run's folder, the hook, and a tag for
+    MLflow.
+    """
     outer = mlflow_context.environment(outer, folder)
     if arguments.no_hook:
         return {**outer, "TRIMTAB_RUN_DIR": str(folder)}

@@ -40,7 +40,7 @@ def add_to(commands: Commands) -> None:
 
 
 def sync(arguments: argparse.Namespace) -> int:
-    """Returns 0 once the spool is empty, for this service and all others."""
+    """Upload what is left. Returns 0 once the spool is empty, for this service and all others."""
     server = options.server(arguments.url, arguments.token, os.environ)
     if not server.url:
         say("no service is set. Set TRIMTAB_URL or use --url.")
@@ -74,7 +74,7 @@ def sync(arguments: argparse.Namespace) -> int:
 
 
 def _destinations(server: Server, arguments: argparse.Namespace) -> list[str] | None:
-    """This service, and uploads from before any service was set; None means all."""
+    """Return this service, and uploads from before any service was set; None means all."""
     if arguments.all:
         return None
     return [server.destination] if arguments.detached else [server.destination, ""]
@@ -115,4 +115,4 @@ def _set_apart(spool: Spool) -> str:
 
 
 def _silent(text: str) -> None:
-    """A detached process prints nothing."""
+    """Print nothing: the process is detached."""

@@ -9,7 +9,7 @@ from trimtab.cli import reports
 
 
 def show(report: dict[str, Any], arguments: argparse.Namespace) -> int:
-    """The exit code."""
+    """Print the cost and return the exit code."""
     if arguments.json:
         reports.show_json(report)
     else:
@@ -67,7 +67,7 @@ def _attempts(report: dict[str, Any]) -> list[list[str]]:
 
 
 def _failures(report: dict[str, Any]) -> list[list[str]]:
-    """The newest first. What was lost, and the start that followed."""
+    """Return the failures, the newest first, with what was lost, and the start that followed."""
     return [["failure", "run", "at (UTC)", "lost", "cost"]] + [
         [
             each.get("title", each["cause"]),
@@ -90,7 +90,7 @@ def _metrics(report: dict[str, Any]) -> list[list[str]]:
 
 
 def _asked(report: dict[str, Any], reach: dict[str, str]) -> list[str]:
-    """What it cost to reach a value, if that was asked."""
+    """Return what it cost to reach a value, if that was asked."""
     if not reach:
         return []
     asked = report.get("asked")

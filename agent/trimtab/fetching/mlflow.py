@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from trimtab.fetching.server import FetchError, Server
 
 PREFIX = "MLFLOW_TRACKING"
-"""Of the variables with its credentials, which MLflow's own clients read, too."""
+"""The beginning of the variables with its credentials, which MLflow's own clients read, too."""
 _API = "api/2.0/mlflow"
 _PAGE = "25000"
 _MOST_BYTES, _MOST_RUN_BYTES = 32 * 1024 * 1024, 16 * 1024 * 1024
@@ -26,7 +26,8 @@ _RUN = re.compile(
 
 
 def address(url: str) -> tuple[str, str]:
-    """The server's URL and the run's id, from the address of the run's page (`...#RUN` is enough).
+    """Return the server's URL and the run's id, from the address of the run's page (`...#RUN` is
+    enough).
 
     Raises:
         ValueError: with a sentence.
@@ -71,7 +72,7 @@ def _experiment(server: Server, experiment_id: str) -> str:
 
 
 def _keys(run: dict[str, Any]) -> list[str]:
-    """Of its metrics, system metrics included."""
+    """Return the names of its metrics, system metrics included."""
     data = run.get("data")
     latest = data.get("metrics") if isinstance(data, dict) else None
     listed = latest if isinstance(latest, list) else []
@@ -79,7 +80,7 @@ def _keys(run: dict[str, Any]) -> list[str]:
 
 
 def _history(server: Server, run_id: str, key: str) -> Iterator[list[Any]]:
-    """All values of a metric, page by page."""
+    """Yield all values of a metric, page by page."""
     asked = {"run_id": run_id, "metric_key": key, "max_results": _PAGE}
     for _ in range(_MOST_PAGES):
         answer = server.document(f"{_API}/metrics/get-history", asked, _MOST_BYTES)

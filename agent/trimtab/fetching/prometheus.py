@@ -15,11 +15,12 @@ from pathlib import Path
 from trimtab.fetching.server import FetchError, Server, TooLargeError
 
 PREFIX = "PROMETHEUS"
-"""Of the variables with its credentials."""
+"""The beginning of the variables with its credentials."""
 DEFAULT_QUERY = '{__name__=~"DCGM_FI_.+"}'
 _PATH = "api/v1/query_range"
 _POINTS = 2_000
-"""Asked for at once. Prometheus refuses more than 11,000, and an answer is read as a whole."""
+"""The points of one request. Prometheus refuses more than 11,000, and an answer is read as a
+whole."""
 _MOST_BYTES = 48 * 1024 * 1024
 _MOST_FILES = 1_000
 _STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
@@ -31,7 +32,7 @@ _HEAD_BYTES = 4096
 
 @dataclass(frozen=True)
 class Range:
-    """Unix seconds; both ends are included, and may be the same."""
+    """Range in Unix seconds; both ends are included, and may be the same."""
 
     start: float
     end: float
@@ -42,7 +43,7 @@ class Range:
         return int((self.end - self.start) / self.step + 1e-9) + 1
 
     def pieces(self, points: int) -> Iterator[Range]:
-        """Parts of so many points at most, none of them twice."""
+        """Yield parts of so many points at most, none of them twice."""
         for first in range(0, self.points, points):
             last = min(first + points, self.points) - 1
             begin = self.start + first * self.step
@@ -50,7 +51,7 @@ class Range:
 
 
 def moment(text: str) -> float:
-    """Unix seconds, or ISO 8601 with its time zone, as Unix seconds.
+    """Return Unix seconds from Unix seconds, or from ISO 8601 with its time zone.
 
     Raises:
         ValueError: with a sentence.
@@ -73,7 +74,7 @@ def moment(text: str) -> float:
 
 
 def step_seconds(text: str) -> float:
-    """`15s`, `1m` or `15`. Raises ValueError with a sentence."""
+    """Parse `15s`, `1m` or `15`. Raises ValueError with a sentence."""
     found = _STEP.fullmatch(text)
     seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else 0.0
     if not 0.1 <= seconds <= 3600:
@@ -104,7 +105,7 @@ def fetch(server: Server, query: str, asked: Range, into: Path) -> int:
 
 
 def _bodies(server: Server, query: str, piece: Range) -> Iterator[bytes]:
-    """The answer; if it is too large, those of its halves."""
+    """Yield the answer; if it is too large, those of its halves."""
     asked = {
         "query": query,
         "start": f"{piece.start:.3f}",

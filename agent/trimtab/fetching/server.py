@@ -19,15 +19,19 @@ _MOST_ERROR_BYTES, _MOST_ERROR_CHARS = 65_536, 300
 
 
 class FetchError(Exception):
-    """The server gave no answer that can be used. The message says why and what to do."""
+    """Raised when the server gave no answer that can be used. The message says why and what to
+    do.
+    """
 
 
 class TooLargeError(FetchError):
-    """The answer is larger than asked for."""
+    """Raised when the answer is larger than asked for."""
 
 
 def authorization(environment: Mapping[str, str], prefix: str) -> str:
-    """The header for a token or a user name and password in variables; empty: none is set."""
+    """Return the header for a token or a user name and password in variables; empty if none is
+    set.
+    """
     token = environment.get(f"{prefix}_TOKEN", "").strip()
     if token:
         return f"Bearer {token}"
@@ -42,7 +46,8 @@ class Server:
     """One server, below one path."""
 
     def __init__(self, url: str, header: str, prefix: str) -> None:
-        """
+        """Prepare requests.
+
         Args:
             header: for Authorization; empty: none.
             prefix: of the variables that hold the credentials, for messages.
@@ -64,7 +69,7 @@ class Server:
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def get(self, path: str, query: Mapping[str, str], most_bytes: int) -> bytes:
-        """The body of a 200.
+        """Return the body of a 200.
 
         Raises:
             TooLargeError
@@ -86,7 +91,7 @@ class Server:
         raise AssertionError("unreachable")
 
     def document(self, path: str, query: Mapping[str, str], most_bytes: int) -> dict[str, Any]:
-        """As `get`, of a JSON object."""
+        """Fetch `path` and parse it as a JSON object."""
         body = self.get(path, query, most_bytes)
         try:
             document = json.loads(body)
@@ -125,7 +130,7 @@ class Server:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Another host must not get the token."""
+    """Handler that follows no redirects: another host must not get the token."""
 
     def redirect_request(
         self,

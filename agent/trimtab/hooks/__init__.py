@@ -13,7 +13,8 @@ from pathlib import Path
 
 
 def environment(outer: Mapping[str, str], run_folder: Path) -> dict[str, str]:
-    """The command's environment: `outer`, the run's folder, and the hook first on PYTHONPATH.
+    """Return the command's environment: `outer`, the run's folder, and the hook first on
+    PYTHONPATH.
 
     The rest of PYTHONPATH stays as it is: an empty part means the working folder.
     """

@@ -10,7 +10,7 @@ from trimtab.ring import NOT_KNOWN
 
 
 class Batches:
-    """Kept as long as the loader exists."""
+    """State of one loader, kept while the loader exists."""
 
     __slots__ = (
         "_last",
@@ -19,6 +19,7 @@ class Batches:
         "_shapes_only",
         "batch_size",
         "began_ns",
+        "epoch_samples",
         "fetched",
         "full_batches",
         "is_reported",
@@ -28,10 +29,10 @@ class Batches:
 
     def __init__(self, loader: Any) -> None:
         self.train = False
-        """Its batches led to optimizer steps."""
+        """True once its batches led to optimizer steps."""
         self.is_reported = False
         self.began_ns = 0
-        """When the loop began, until its first step."""
+        """The time at which the loop began, until its first step."""
         self.fetched = 0
         """Batches of this loop that may be for evaluation."""
         self.iterator: Any = None
@@ -41,20 +42,36 @@ class Batches:
         self._shapes_only = False
         self.full_batches = self._last = NOT_KNOWN
         self._period = 0
-        """How many batches are known to hold `batch_size` samples; -1: look at each batch."""
+        """The number of batches known to hold `batch_size` samples; -1 to look at each batch."""
+        self.epoch_samples = NOT_KNOWN
+        """The number of samples of a whole loop over the loader."""
         self.measure(loader)
 
     def measure(self, loader: Any) -> None:
-        """How many batches are full and what the last one holds; both change with the sampler."""
+        """Note how many batches are full and what the last one holds; both change with the
+        sampler.
+        """
         own_batches = self.batch_size == NOT_KNOWN and loader.batch_sampler is not None
         iterable = type(loader.sampler).__name__ == "_InfiniteConstantSampler"
         self._shapes_only = own_batches or iterable
         if self.batch_size > 0 and not self._shapes_only:
             self.full_batches, self._last = divmod(len(loader.sampler), self.batch_size)
             self._period = self.full_batches + (self._last > 0 and not loader.drop_last)
+            self.epoch_samples = self._samples_of(loader.batch_sampler)
+
+    def _samples_of(self, batch_sampler: Any) -> int:
+        """Return the samples of a whole loop; accelerate gives each process a part of it."""
+        try:
+            batches = len(batch_sampler)
+        except TypeError:
+            return NOT_KNOWN
+        rest = self._last if batches > self.full_batches else 0
+        return min(batches, self.full_batches) * self.batch_size + rest
 
     def samples(self, batch: Any, number: int) -> int:
-        """Of the `number`th batch (from 1); NOT_KNOWN if the loader does not batch samples."""
+        """Return the samples of the `number`th batch (from 1); NOT_KNOWN if the loader does not
+        batch samples.
+        """
         if self._shapes_only:
             length = _first_length(batch)
             return min(length, self.batch_size) if self.batch_size > 0 else length
@@ -79,7 +96,7 @@ def _whole(value: Any) -> int:
 
 
 def _first_length(batch: Any) -> int:
-    """The first dimension of the batch's first tensor."""
+    """Return the first dimension of the batch's first tensor."""
     for _ in range(4):
         shape = getattr(batch, "shape", None)
         if shape is not None:

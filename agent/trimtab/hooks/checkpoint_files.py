@@ -1,5 +1,5 @@
-"""What tells one checkpoint from another, wherever it was copied: a hash of its size and of parts
-of its bytes.
+"""Identifies checkpoints, wherever they are copied, by a hash of a file's size and of parts of its
+bytes.
 
 A training changes all of its weights with each step, so some parts of a file are enough: its head,
 its end (where PyTorch's files have the checksums of all tensors) and blocks in between. At most
@@ -22,16 +22,16 @@ from trimtab.recorder import Recorder
 from trimtab.ring import NOT_KNOWN
 
 _MOST_LOADED, _MOST_READ = 20, 200
-"""Files loaded before the first step: so many are reported, the largest ones, and so many are read
-at all, because a data set may have a file a sample (ours)."""
+"""The most files loaded before the first step that are reported, the largest ones, and that are
+read at all, because a data set may have a file a sample (ours)."""
 
 _HEAD, _BLOCK, _BLOCKS, _END = 16_384, 4_096, 14, 65_536
 _BITS = 63
 _SLOW_NS = 100_000_000
-"""A file that takes longer, on a file server far away, is the last one that is read (ours)."""
+"""The time above which a file, on a file server far away, is the last one that is read (ours)."""
 
 Read = Callable[[int, int], bytes]
-"""(size, offset) -> bytes."""
+"""A function that reads (size, offset) -> bytes."""
 
 
 class CheckpointFiles:
@@ -40,7 +40,7 @@ class CheckpointFiles:
 
     def __init__(self) -> None:
         self._loaded: list[tuple[int, int, int]] = []
-        """Bytes, monotonic ns and fingerprint."""
+        """The loaded files: bytes, monotonic ns and fingerprint."""
         self._read = 0
         self._is_slow = False
 
@@ -77,7 +77,8 @@ class CheckpointFiles:
 
 
 def fingerprint(file: Any) -> tuple[int, int]:
-    """
+    """Return the fingerprint of a file.
+
     Args:
         file: a path, an open file, or a buffer in memory. Its position isn't moved.
 
@@ -94,7 +95,9 @@ def fingerprint(file: Any) -> tuple[int, int]:
 
 
 def _path_of(file: Any) -> str:
-    """Of an open file by its descriptor: it may be open for writing only, or be renamed."""
+    """Return the path, of an open file by its descriptor: it may be open for writing only, or be
+    renamed.
+    """
     if isinstance(file, (str, os.PathLike)):
         return os.fspath(file)
     return f"/proc/self/fd/{int(file.fileno())}"

@@ -23,7 +23,7 @@ Method = Callable[..., Any]
 
 
 def _evaluating(original: Method) -> Method:
-    """The method is an evaluation from its call to its return."""
+    """Wrap a method that is an evaluation from its call to its return."""
 
     @functools.wraps(original)
     def evaluate(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -38,7 +38,9 @@ def _evaluating(original: Method) -> Method:
 
 
 def _saving(original: Method) -> Method:
-    """The method is a checkpoint from its call to its return, whatever it saves how often."""
+    """Wrap a method that is a checkpoint from its call to its return, whatever it saves how
+    often.
+    """
 
     @functools.wraps(original)
     def save(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -85,7 +87,9 @@ def _patch_accelerate_loaders(module: ModuleType) -> None:
 
 
 def _timed_batches(original: Method) -> Method:
-    """The loop sees a batch when this loader yields it, not when it is fetched ahead."""
+    """Time batches when this loader yields them, not when they are fetched ahead: only then does
+    the loop see them.
+    """
 
     @functools.wraps(original)
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
@@ -115,7 +119,9 @@ def _timed_batches(original: Method) -> Method:
 
 
 def _loop_begins(loader: Any) -> Batches | None:
-    """None if nothing is recorded here: a loader around this one already measures the wait."""
+    """Return the loop's batches, or None if nothing is recorded here: a loader around this one
+    already measures the wait.
+    """
     try:
         recorder = pytorch.training.recorder()
         if recorder is None or recorder.fetching:
@@ -128,7 +134,7 @@ def _loop_begins(loader: Any) -> Batches | None:
 
 
 def _fetch_begins() -> int:
-    """When the wait began; 0 if it isn't measured here."""
+    """Return when the wait began; 0 if it isn't measured here."""
     recorder = sdk.attached.recorder
     if recorder is None or recorder.fetching:
         return 0
@@ -173,7 +179,9 @@ def _no_gradients() -> bool:
 
 
 def _patch_keras(module: ModuleType) -> None:
-    """`fit` and `evaluate` report to one list of callbacks, whichever the backend is."""
+    """Patch Keras: `fit` and `evaluate` report to one list of callbacks, whichever the backend
+    is.
+    """
     callbacks = module.CallbackList
     for name, report, is_first in (
         ("on_epoch_begin", _keras_epoch_begins, True),
@@ -210,7 +218,9 @@ def _report(report: Method, callbacks: Any, arguments: tuple[Any, ...]) -> None:
 
 
 def _keras_loop(callbacks: Any) -> CallbackLoop | None:
-    """None if the script's own Trimtab callback is in the list, which then records everything."""
+    """Return the loop, or None if the script's own Trimtab callback is in the list, which then
+    records everything.
+    """
     loop = callbacks.__dict__.get("_trimtab_loop", callbacks)
     if loop is callbacks:
         own = any(type(each).__name__ == "TrimtabCallback" for each in callbacks.callbacks)
@@ -244,7 +254,9 @@ def _keras_test_ends(loop: CallbackLoop, *_: Any) -> None:
 
 
 def _steps_fetch() -> bool:
-    """On TensorFlow the step itself fetches its batch, so the data wait isn't known."""
+    """Return whether the step itself fetches its batch, as on TensorFlow, so that the data wait
+    isn't known.
+    """
     return str(sys.modules["keras"].backend.backend()) == "tensorflow"
 
 

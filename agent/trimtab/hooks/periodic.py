@@ -1,12 +1,15 @@
-"""Checks precision, GPU memory and profile requests of a torch process about once a second."""
+"""Checks precision, the GPU's clock and memory, and profile requests of a torch process about once
+a second."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from trimtab import ring, sdk
+from trimtab.hooks.gpu_clock import GpuClock
 from trimtab.hooks.profiling import Profiling
 from trimtab.hooks.training import Training
 from trimtab.ring import DTYPES
@@ -15,15 +18,21 @@ _MEMORY_NS = 10_000_000_000
 
 
 class PeriodicChecks:
-    """Reports precision when it changes, and peak GPU memory every ten seconds if it rose."""
+    """Reports precision when it changes, the GPU's time for the steps, and its memory every ten
+    seconds."""
 
     def __init__(self, training: Training) -> None:
         self.amp: Any = None
         """The last autocast that was entered."""
         self._precision: tuple[int, int, int] | None = None
         self._peak = (0, 0)
+        self.parallel: Callable[[], Any] = lambda: None
+        """The function that returns the model that DistributedDataParallel wrapped last, while it
+        exists."""
+        self._iteration = 0
         self._compiled = (0, 0.0)
         self._memory_at_ns = 0
+        self._gpu_clock = GpuClock()
         self._profiling = Profiling(training)
         training.look = self._look
 
@@ -37,6 +46,10 @@ class PeriodicChecks:
             self._report_number(optimizer)
         with suppress(Exception):
             self._report_compilation()
+        with suppress(Exception):
+            self._report_communication()
+        with suppress(Exception):
+            self._report_gpu_time(torch.cuda, steps, now)
         if now >= self._memory_at_ns:
             self._memory_at_ns = now + _MEMORY_NS
             with suppress(Exception):
@@ -56,7 +69,7 @@ class PeriodicChecks:
             recorder.fact(ring.PRECISION, autocast, parameters, flags=flags)
 
     def _report_number(self, optimizer: Any) -> None:
-        """The optimizer's own count of its steps, which a loaded checkpoint continues.
+        """Report the optimizer's own count of its steps, which a loaded checkpoint continues.
 
         After a load it says nothing if it began with this process: then only weights were loaded.
         A count on a GPU isn't read, because that would wait for the GPU.
@@ -73,7 +86,7 @@ class PeriodicChecks:
         recorder.numbered(int(count))
 
     def _report_compilation(self) -> None:
-        """What torch.compile took since the last look, by its own records."""
+        """Report what torch.compile took since the last look, by its own records."""
         dynamo = sys.modules.get("torch._dynamo.utils")
         if dynamo is None:
             return
@@ -86,12 +99,50 @@ class PeriodicChecks:
             if count > 0 and seconds > 0:
                 recorder.fact(ring.COMPILE, round(seconds * 1e9), count)
 
-    def _report_memory(self, torch: Any) -> None:
-        """Only if the script has initialised CUDA: initialising it takes GPU memory."""
-        if not torch.cuda.is_initialized():
+    def _report_communication(self) -> None:
+        """Report how long the rank waited for the others after its own backward, by DDP's own
+        records.
+
+        DDP times its first ten iterations and then every hundredth. In the first one the ranks
+        still wait for each other's start.
+        """
+        model, recorder = self.parallel(), sdk.attached.recorder
+        if model is None or recorder is None:
             return
-        peak = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-        if peak != self._peak and (recorder := sdk.attached.recorder):
+        timed = model._get_ddp_logging_data()
+        iteration = int(timed["iteration"])
+        if iteration > max(self._iteration, 1):
+            self._iteration = iteration
+            both = int(timed["backward_compute_comm_overlap_time"])
+            waited = int(timed["backward_comm_time"]) - both
+            recorder.fact(ring.DDP, max(waited, 0), iteration)
+
+    def _report_gpu_time(self, cuda: Any, steps: int, now: int) -> None:
+        """Report the GPU's time, but only if the script has initialised CUDA."""
+        recorder = sdk.attached.recorder
+        if recorder is None or not cuda.is_initialized():
+            return
+        for passed in self._gpu_clock.passed():
+            recorder.fact(ring.GPU_STEPS, passed.gpu_ns, passed.steps, passed.launch_ns)
+        self._gpu_clock.mark(cuda, steps, now)
+
+    def _report_memory(self, torch: Any) -> None:
+        """Report memory, but only if the script has initialised CUDA: initialising it takes GPU
+        memory.
+        """
+        recorder = sdk.attached.recorder
+        if recorder is None or not torch.cuda.is_initialized():
+            return
+        known = torch.cuda.memory_stats()
+        recorder.fact(
+            ring.TORCH_MEMORY,
+            known["allocated_bytes.all.current"],
+            known["reserved_bytes.all.current"],
+            known["num_ooms"],
+            flags=known["num_alloc_retries"],
+        )
+        peak = known["allocated_bytes.all.peak"], known["reserved_bytes.all.peak"]
+        if peak != self._peak:
             self._peak = peak
             total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
             recorder.fact(ring.MEMORY, *peak, total)

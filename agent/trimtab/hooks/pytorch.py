@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from trimtab import sdk
-from trimtab.hooks import restoring
+from trimtab.hooks import out_of_memory, restoring
 from trimtab.hooks.batches import Batches
 from trimtab.hooks.periodic import PeriodicChecks
 from trimtab.hooks.training import Training
@@ -28,7 +28,8 @@ from trimtab.recorder import Recorder
 from trimtab.ring import NOT_KNOWN
 
 _SHORT_LOAD_NS = 50_000_000
-"""Shorter loads without a step are no checkpoints, and would fill the ring (ours)."""
+"""The least time of a load without a step that counts as a checkpoint: shorter ones would fill the
+ring (ours)."""
 
 
 def _recorder() -> Recorder | None:
@@ -36,7 +37,9 @@ def _recorder() -> Recorder | None:
 
 
 def _process_rank() -> ProcessRank | None:
-    """Processes that the script started have no launcher variables, but a process group."""
+    """Return the process's rank. Processes that the script started have no launcher variables, but
+    a process group.
+    """
     distributed = sys.modules.get("torch.distributed")
     try:
         if distributed and distributed.is_available() and distributed.is_initialized():
@@ -53,6 +56,7 @@ periodic_checks = PeriodicChecks(training)
 
 def _patch_optimizer(module: ModuleType) -> None:
     module.register_optimizer_step_post_hook(training.stepped)
+    out_of_memory.watch(training.recorder)
 
 
 # Loaders
@@ -61,7 +65,7 @@ _known: weakref.WeakKeyDictionary[Any, Batches] = weakref.WeakKeyDictionary()
 
 
 def batches_of(loader: Any) -> Batches:
-    """What is known of this loader, up to date."""
+    """Return what is known of this loader, up to date."""
     batches = _known.get(loader)
     if batches is None:
         batches = _known[loader] = Batches(loader)
@@ -194,7 +198,7 @@ def _patch_save(module: ModuleType) -> None:
 
 
 def _timed_load(original: Callable[..., Any]) -> Any:
-    """A call that loads a file is a restore, unless a data set's worker makes it."""
+    """Wrap a call that loads a file: it is a restore, unless a data set's worker makes it."""
 
     @functools.wraps(original)
     def load(f: Any, *arguments: Any, **named: Any) -> Any:
@@ -237,6 +241,17 @@ def _patch_distributed_load(module: ModuleType) -> None:
     module.load = load  # type: ignore[attr-defined]
 
 
+def _patch_parallel(module: ModuleType) -> None:
+    original = module.DistributedDataParallel.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
+        original(self, *arguments, **named)
+        periodic_checks.parallel = weakref.ref(self)
+
+    module.DistributedDataParallel.__init__ = __init__
+
+
 def _patch_safetensors(module: ModuleType) -> None:
     original = module.save_file
 
@@ -272,6 +287,7 @@ patches: dict[str, Callable[[ModuleType], None]] = {
     "torch.nn.modules.module": _patch_module,
     "torch.amp.autocast_mode": _patch_autocast,
     "torch.serialization": _patch_save,
+    "torch.nn.parallel.distributed": _patch_parallel,
     "torch.distributed.checkpoint.state_dict_loader": _patch_distributed_load,
     "safetensors.torch": _patch_safetensors,
 }

@@ -1,4 +1,4 @@
-"""Which step a loaded checkpoint holds, from names and whole numbers only.
+"""Finds the step that a loaded checkpoint holds, from names and whole numbers only.
 
 Nothing is unpickled here. Known are: what the script's own load returned, the state that Hugging
 Face's Trainer writes beside its files, the head of a safetensors file, and names such as
@@ -26,7 +26,7 @@ _MOST = 2**53
 
 
 def step_of(result: Any, file: Any) -> int:
-    """The training steps that a checkpoint holds; NOT_KNOWN: it doesn't say.
+    """Return the training steps that a checkpoint holds, or NOT_KNOWN if it doesn't say.
 
     Args:
         result: what the script's own call returned.
@@ -46,7 +46,9 @@ def size_of(file: Any) -> int:
 
 
 def _of_result(result: Any) -> int:
-    """Of a plain dictionary: other types may run code of their own when they are asked."""
+    """Return the step in a plain dictionary: other types may run code of their own when they are
+    asked.
+    """
     if type(result) is dict:
         for key in _KEYS:
             value = result.get(key)

@@ -21,7 +21,8 @@ from trimtab.recorder import CHECKPOINT, EVALUATE, TRAIN, Recorder
 from trimtab.ring import NOT_KNOWN
 
 _MOST_LOADS = 20
-"""Files of one checkpoint, or parts of data sets: only the longest and those with a step count."""
+"""The most loads that are kept: of the files of one checkpoint, or parts of data sets, only the
+longest and those with a step count."""
 _LOOK_NS = 1_000_000_000
 """The shortest time between two periodic checks."""
 
@@ -34,9 +35,10 @@ class Training:
         self._begin()
         os.register_at_fork(after_in_child=self._begin)
         self.look: Callable[[Any, int, int], None] | None = None
-        """Called about once a second with the optimizer, steps so far and the time in ns."""
+        """The function that is called about once a second with the optimizer, steps so far and the
+        time in ns."""
         self.at_step: Callable[[int], None] | None = None
-        """Called after each step while a profile is requested."""
+        """The function that is called after each step while a profile is requested."""
 
     def _begin(self) -> None:
         self.steps = 0
@@ -47,14 +49,15 @@ class Training:
         self._main: weakref.ref[Any] | None = None
         self._other_steps = 0
         self._epoch = -1
+        self._epoch_samples = NOT_KNOWN
         self._look_at_ns = 0
         self._loader: Batches | None = None
         """The loader of the current training loop."""
         self._fetched_from: Batches | None = None
         self._parts_bytes = 0
-        """Written so far to the files of the checkpoint that a framework saves."""
+        """The bytes written so far to the files of the checkpoint that a framework saves."""
         self._loads: list[tuple[int, int, int, int]] = []
-        """End, duration, bytes and step of the checkpoints loaded before the first step."""
+        """The checkpoints loaded before the first step: end, duration, bytes and step."""
         self.files = CheckpointFiles()
 
     def recorder(self) -> Recorder | None:
@@ -63,7 +66,7 @@ class Training:
     # Batches
 
     def loop_begins(self, batches: Batches, no_gradients: bool) -> bool:
-        """A loop over a loader begins. True if it seems to be a training loop."""
+        """Note that a loop over a loader begins. Returns True if it seems to be a training loop."""
         recorder = self.recorder()
         if recorder is None or not self._is_own_thread():
             return False
@@ -81,7 +84,7 @@ class Training:
         return True
 
     def loop_ends(self, batches: Batches) -> None:
-        """The loader has no more batches."""
+        """Note that the loader has no more batches."""
         recorder = sdk.attached.recorder
         if recorder is None or not self._is_own_thread() or recorder.fetching:
             return
@@ -91,14 +94,16 @@ class Training:
         recorder.evaluation_over()
 
     def loop_dropped(self, batches: Batches) -> None:
-        """The loop left its iterator before the end. After one batch it may still evaluate that."""
+        """Note that the loop left its iterator before the end. After one batch it may still
+        evaluate that.
+        """
         if self._fetched_from is batches and batches.fetched > 1:
             self.loop_ends(batches)
 
     def fetched(
         self, recorder: Recorder, batches: Batches, since_ns: int, samples: int, no_gradients: bool
     ) -> None:
-        """A batch arrived that was requested at `since_ns`."""
+        """Note that a batch arrived that was requested at `since_ns`."""
         if not self._is_own_thread():
             return
         self._fetched_from = batches
@@ -115,7 +120,9 @@ class Training:
         recorder.fetched(since_ns, samples)
 
     def _is_evaluation(self, recorder: Recorder, batches: Batches, no_gradients: bool) -> bool:
-        """`eval()` may freeze a part of the model: a loader that led to steps is for training."""
+        """Return whether the loop evaluates. `eval()` may freeze a part of the model: a loader that
+        led to steps is for training.
+        """
         if recorder.loop.phase == EVALUATE and not recorder.in_seen_evaluation:
             return True  # the script or the framework says so
         if no_gradients or self._evaluated is None or batches.train:
@@ -124,7 +131,9 @@ class Training:
         return module is not None and not module.training
 
     def _is_own_thread(self) -> bool:
-        """No step waits for batches that another thread prefetches."""
+        """Return whether the loop's own thread fetches: no step waits for batches that another
+        thread prefetches.
+        """
         if not self._thread:
             self._thread = get_ident()
         return self._thread == get_ident()
@@ -132,7 +141,9 @@ class Training:
     # Steps
 
     def stepped(self, optimizer: Any, arguments: Any = (), named: Any = None) -> None:
-        """An optimizer made a step. The usual case is inlined here, because a call is expensive."""
+        """Note that an optimizer made a step. The usual case is inlined here, because a call is
+        expensive.
+        """
         try:
             recorder = sdk.attached.recorder
             if recorder is None or recorder.usual_optimizer != id(optimizer):
@@ -151,7 +162,7 @@ class Training:
             return
 
     def _stepped(self, optimizer: Any) -> None:
-        """A step after which something may have to be recorded."""
+        """Note a step after which something may have to be recorded."""
         main = self._main
         if (main is None or main() is not optimizer) and not self._becomes_main(optimizer):
             return
@@ -183,7 +194,9 @@ class Training:
         recorder.usual_optimizer = id(optimizer) if usual else 0
 
     def _becomes_main(self, optimizer: Any) -> bool:
-        """Of several optimizers the one that steps most counts: the loop goes round once a step."""
+        """Return whether this optimizer becomes the main one: of several, the one that steps most
+        counts, because the loop goes round once a step.
+        """
         self._other_steps += 1
         if recorder := sdk.attached.recorder:
             recorder.usual_optimizer = 0  # the main one's next step is to be looked at
@@ -199,16 +212,21 @@ class Training:
             self._loader = batches
 
     def _record_epoch(self, recorder: Recorder, batches: Batches) -> None:
-        """Recorded at the first step, which shows that this loop trains."""
+        """Record the epoch at the first step, which shows that this loop trains."""
         self._epoch += 1
         if not recorder.script_reports_epochs:
             recorder.epoch(self._epoch, batches.began_ns)
+        if batches.epoch_samples != self._epoch_samples:
+            self._epoch_samples = batches.epoch_samples
+            recorder.fact(ring.EPOCH_LENGTH, batches.epoch_samples)
         batches.began_ns = 0
 
-    # What frameworks say
+    # Reports of frameworks
 
     def evaluation_begins(self) -> bool:
-        """A framework begins to evaluate. True if it must call `evaluation_ends`."""
+        """Note that a framework begins to evaluate. Returns True if it must call
+        `evaluation_ends`.
+        """
         with suppress(Exception):
             recorder = self.recorder()
             if recorder is not None and self._is_own_thread():
@@ -237,7 +255,7 @@ class Training:
     # Modes and checkpoints
 
     def mode_begins(self, module: Any, training: bool) -> None:
-        """`train()` or `eval()` of a module; those of its parts follow before `mode_ends`."""
+        """Note `train()` or `eval()` of a module; those of its parts follow before `mode_ends`."""
         self._depth += 1
         if self._depth > 1 or self._thread not in (0, get_ident()):
             return
@@ -274,8 +292,9 @@ class Training:
         return result
 
     def loaded(self, began_ns: int, size_bytes: int, step: int) -> None:
-        """A checkpoint was loaded by the thread that trains. Before the first step it isn't
-        recorded yet: a process that never trains has nothing to tell."""
+        """Note that the thread that trains loaded a checkpoint. Before the first step it isn't
+        recorded yet: a process that never trains has nothing to tell.
+        """
         recorder, now = sdk.attached.recorder, monotonic_ns()
         if recorder is not None and recorder.fetching:
             return  # a data set loads its samples
@@ -304,6 +323,6 @@ class Training:
 
 
 def _longest(loads: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
-    """Without the least telling one, in order."""
+    """Return the loads without the least telling one, in order."""
     least = min(loads, key=lambda load: (load[3] != NOT_KNOWN, load[1]))
     return [load for load in loads if load is not least]

@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _callback() -> Any:
-    """Created on demand, from the Keras that the script uses."""
+    """Make the class on demand, from the Keras that the script uses."""
     keras: Any = sys.modules.get("keras") or _imported()
     base = keras.callbacks.Callback
     fetches_before = _fetches_before_the_batch_begins(keras)
@@ -47,8 +47,9 @@ def _callback() -> Any:
             self._loop.step_ends(self._samples, self._steps_done())
 
         def _steps_done(self) -> int | None:
-            """The optimizer's own count, which a loaded model continues. On JAX `fit` keeps it
-            elsewhere until it ends."""
+            """Return the optimizer's own count, which a loaded model continues. On JAX `fit` keeps
+            it elsewhere until it ends.
+            """
             if not counts:
                 return None
             try:
@@ -65,7 +66,7 @@ def _callback() -> Any:
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             self._loop.log(logs)
 
-    TrimtabCallback.__qualname__ = "TrimtabCallback"  # found again when it is unpickled
+    TrimtabCallback.__qualname__ = "TrimtabCallback"  # so that unpickling finds the class again
     return TrimtabCallback
 
 
@@ -77,7 +78,7 @@ def _imported() -> Any:
 
 
 def _counts_steps(keras: Any) -> bool:
-    """Whether the optimizer's count is up to date during `fit`, and reading it is quick."""
+    """Return whether the optimizer's count is up to date during `fit`, and reading it is quick."""
     try:
         return str(keras.backend.backend()) == "torch"
     except AttributeError:
@@ -85,7 +86,9 @@ def _counts_steps(keras: Any) -> bool:
 
 
 def _fetches_before_the_batch_begins(keras: Any) -> bool:
-    """On TensorFlow the step itself fetches its batch, so the data wait can't be measured."""
+    """Return whether batches are fetched before they begin. On TensorFlow the step itself fetches
+    its batch, so the data wait can't be measured.
+    """
     try:
         return str(keras.backend.backend()) != "tensorflow"
     except AttributeError:

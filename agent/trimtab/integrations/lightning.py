@@ -17,7 +17,7 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _callback() -> Any:
-    """Created on demand, from the Lightning that the script has imported."""
+    """Make the class on demand, from the Lightning that the script has imported."""
 
     class TrimtabCallback(_base()):  # type: ignore[misc]
         """Records epochs, evaluations and metrics, and steps if the hook doesn't.
@@ -64,12 +64,14 @@ def _callback() -> Any:
         def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
             self._loop.phase_ends()
 
-    TrimtabCallback.__qualname__ = "TrimtabCallback"  # found again when it is unpickled
+    TrimtabCallback.__qualname__ = "TrimtabCallback"  # so that unpickling finds the class again
     return TrimtabCallback
 
 
 def _base() -> Any:
-    """`lightning` and `pytorch_lightning` are two packages with two base classes."""
+    """Return the base class: `lightning` and `pytorch_lightning` are two packages with two base
+    classes.
+    """
     if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
         from pytorch_lightning import Callback  # type: ignore[import-not-found]
     else:

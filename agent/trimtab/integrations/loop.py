@@ -26,14 +26,15 @@ class CallbackLoop:
             recorder.loop_begins(waits_are_known)
 
     def batch_begins(self) -> None:
-        """A batch arrived; the time since the last step is its data wait."""
+        """Note that a batch arrived; the time since the last step is its data wait."""
         recorder = sdk.attached.recorder
         if recorder and self._since_ns and not recorder.hook_sees_batches:
             with suppress(Exception):
                 recorder.fetched(self._since_ns, NOT_KNOWN)
 
     def step_ends(self, samples: int | None = None, number: int | None = None) -> None:
-        """
+        """Note the end of a step.
+
         Args:
             number: of the step within the whole training; None: not known.
         """

@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _callback() -> Any:
-    """Created on demand: only then is Transformers imported."""
+    """Make the class on demand: only then is Transformers imported."""
     from transformers import TrainerCallback  # type: ignore[import-not-found]
 
     class TrimtabCallback(TrainerCallback):  # type: ignore[misc]
@@ -48,5 +48,5 @@ def _callback() -> Any:
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             self._loop.log(logs, state.global_step)
 
-    TrimtabCallback.__qualname__ = "TrimtabCallback"  # found again when it is unpickled
+    TrimtabCallback.__qualname__ = "TrimtabCallback"  # so that unpickling finds the class again
     return TrimtabCallback

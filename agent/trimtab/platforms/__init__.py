@@ -34,7 +34,7 @@ def fill_in(facts: NodeFacts, instance: Instance, declared: Mapping[str, str]) -
 
 
 def detect(environment: Mapping[str, str]) -> Instance | None:
-    """The instance that this machine is; None if no platform was detected.
+    """Return the instance that this machine is; None if no platform was detected.
 
     Raises:
         MetadataError: the firmware names a cloud whose metadata service doesn't answer; it names
@@ -55,7 +55,9 @@ def detect(environment: Mapping[str, str]) -> Instance | None:
 
 
 def _named(environment: Mapping[str, str], dmi: Path = _DMI) -> list[clouds.Ask]:
-    """The clouds that the firmware names. Raises MetadataError if it names no known cloud."""
+    """Return the clouds that the firmware names. Raises MetadataError if it names no known
+    cloud.
+    """
     if environment.get("TRIMTAB_METADATA_URL") or not dmi.is_dir():
         return []
     firmware = " ".join(_text(dmi / name) for name in _FIRMWARE_NAMES).lower()

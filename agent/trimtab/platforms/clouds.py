@@ -19,7 +19,7 @@ Ask = Callable[[MetadataService, Mapping[str, str]], Instance]
 
 
 def ec2(service: MetadataService, environment: Mapping[str, str]) -> Instance:
-    """By IMDSv2. A container needs a hop limit of 2 to get an answer."""
+    """Ask EC2 by IMDSv2. A container needs a hop limit of 2 to get an answer."""
     if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         raise MetadataError("switched off by AWS_EC2_METADATA_DISABLED")
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": _TOKEN_SECONDS}
@@ -68,7 +68,7 @@ def azure(service: MetadataService, environment: Mapping[str, str]) -> Instance:
 
 
 ALL: Mapping[str, Ask] = {"amazon": ec2, "google": google, "microsoft": azure}
-"""By a word in the firmware's names."""
+"""The clouds by a word in the firmware's names."""
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Instance:
-    """Named as in `wire.NodeFacts`; empty or 0 means not known."""
+    """Instance with the names of `wire.NodeFacts`; empty or 0 means not known."""
 
     provider: str
     service: str

@@ -12,11 +12,11 @@ _MOST_BYTES = 64 * 1024
 
 
 class MetadataError(Exception):
-    """Why the instance couldn't be detected, as a message."""
+    """Raised when the instance couldn't be detected; the message says why."""
 
 
 class MetadataService:
-    """At 169.254.169.254, or at TRIMTAB_METADATA_URL; never through a proxy."""
+    """Metadata service at 169.254.169.254, or at TRIMTAB_METADATA_URL; never through a proxy."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         if environment.get("TRIMTAB_METADATA", "").lower() in ("0", "off", "false", "no"):
@@ -25,7 +25,7 @@ class MetadataService:
         self._host, self._port = address.hostname or "", address.port or 80
 
     def text(self, path: str, headers: Mapping[str, str], method: str = "GET") -> str:
-        """Raises MetadataError unless the answer is 200 and comes within a second."""
+        """Return an answer. Raises MetadataError unless it is 200 and comes within a second."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_SECONDS)
         try:
             connection.request(method, path, headers=dict(headers))

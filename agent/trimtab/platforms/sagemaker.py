@@ -12,7 +12,7 @@ _RESOURCES = Path("/opt/ml/input/config/resourceconfig.json")
 
 
 def instance(environment: Mapping[str, str], resources: Path = _RESOURCES) -> Instance | None:
-    """None outside of SageMaker, or if its file has another format.
+    """Return the instance; None outside of SageMaker, or if its file has another format.
 
     The container can.t know whether its job runs on spot capacity.
     """
@@ -32,7 +32,7 @@ def instance(environment: Mapping[str, str], resources: Path = _RESOURCES) -> In
 
 
 def _region(environment: Mapping[str, str]) -> str:
-    """arn:aws:sagemaker:us-east-1:..."""
+    """Return the region of an ARN: arn:aws:sagemaker:us-east-1:..."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     arn = environment.get("TRAINING_JOB_ARN", "").split(":")
     return region or (arn[3] if len(arn) > 3 else "")

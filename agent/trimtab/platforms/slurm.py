@@ -1,4 +1,4 @@
-"""What Slurm allocated to the job on this node: cores and memory; partition and account."""
+"""Reads what Slurm allocated to the job on this node: cores and memory; partition and account."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _MIB = 2**20
 
 
 def limit(facts: NodeFacts, environment: Mapping[str, str]) -> None:
-    """A cluster that doesn't pin jobs to their cores still allocates cores by number."""
+    """Limit the facts to the job's. A cluster that doesn't pin jobs to their cores still allocates
+    cores by number.
+    """
     cpus = _number(environment, "SLURM_CPUS_ON_NODE")
     if cpus:
         facts.effective_cpus = min(facts.effective_cpus or cpus, float(cpus))
@@ -23,7 +25,7 @@ def limit(facts: NodeFacts, environment: Mapping[str, str]) -> None:
 
 
 def tags(environment: Mapping[str, str]) -> dict[str, str]:
-    """Partition and account as tags, for grouping spend."""
+    """Return partition and account as tags, for grouping spend."""
     names = {"slurm_partition": "SLURM_JOB_PARTITION", "slurm_account": "SLURM_JOB_ACCOUNT"}
     values = {tag: environment.get(name, "").strip() for tag, name in names.items()}
     return {tag: shortened(value) for tag, value in values.items() if value}

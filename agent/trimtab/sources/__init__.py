@@ -16,12 +16,12 @@ from trimtab.sources.host import HostCpu, HostMemory
 from trimtab.sources.network import Network, Tcp
 from trimtab.sources.paging import Load, Paging
 from trimtab.sources.pressure import Pressure
-from trimtab.sources.procfile import Reading, Seldom, Source
+from trimtab.sources.procfile import Reading, Seldom, Source, SpanSource
 from trimtab.sources.remote import Lustre, Nfs
 from trimtab.sources.stages import Stages
 from trimtab.sources.tree import ProcessTree
 
-__all__ = ["Gpus", "ProcessTree", "Reading", "Source", "Stages", "machine_sources"]
+__all__ = ["Gpus", "ProcessTree", "Reading", "Source", "SpanSource", "Stages", "machine_sources"]
 
 _EVERY_TICK: tuple[Callable[[], Source], ...] = (
     HostCpu,
@@ -42,7 +42,7 @@ _SELDOM_SECONDS = 5.0
 
 
 def machine_sources() -> list[Source]:
-    """The sources that this machine offers; one that can't be opened is left out.
+    """Return the sources that this machine offers; one that can't be opened is left out.
 
     So are the last ones if few more files can be opened.
     """

@@ -30,7 +30,7 @@ class Groups:
                     self._folders[name] = (mount, folder if folder.is_dir() else mount)
 
     def file(self, controller: str, name: str) -> Path | None:
-        """The file of this process's cgroup, or None if that is the machine's root."""
+        """Return the file of this process's cgroup, or None if that is the machine's root."""
         if controller not in self._folders:
             return None
         folder = self._folders[controller][1]
@@ -39,7 +39,9 @@ class Groups:
         return folder / name
 
     def upwards(self, controller: str, name: str) -> Iterator[str]:
-        """The contents of a file in this cgroup and all its parents: the lowest limit applies."""
+        """Yield the contents of a file in this cgroup and all its parents: the lowest limit
+        applies.
+        """
         if controller not in self._folders:
             return
         mount, folder = self._folders[controller]
@@ -90,7 +92,9 @@ class ContainerCpu:
         return {"container.cpu_seconds_total": round(seconds, 2)}
 
     def _throttled(self) -> Reading:
-        """Only with a quota; without one the kernel doesn't count periods."""
+        """Return the throttling, but only with a quota; without one the kernel doesn't count
+        periods.
+        """
         file, name, per_second = self._cpu, b"throttled_usec", 1e6
         if file is None:
             file, name, per_second = self._throttled_v1, b"throttled_time", 1e9
@@ -156,7 +160,7 @@ def _fields(content: bytes) -> dict[bytes, int]:
 
 
 def effective_cpus(groups: Groups) -> float:
-    """Cores this process may use: min(affinity, CPU quota of every group above it)."""
+    """Return the cores this process may use: min(affinity, CPU quota of every group above it)."""
     limits = [float(len(os.sched_getaffinity(0)))]
     for content in groups.upwards("", "cpu.max"):
         quota, _, period = content.partition(" ")
@@ -169,7 +173,9 @@ def effective_cpus(groups: Groups) -> float:
 
 
 def effective_memory_bytes(groups: Groups, machine_bytes: int) -> int:
-    """Memory this process may use: min(the machine's, the limit of every group above it)."""
+    """Return the memory this process may use: min(the machine's, the limit of every group above
+    it).
+    """
     contents = [
         *groups.upwards("", "memory.max"),
         *groups.upwards("memory", "memory.limit_in_bytes"),

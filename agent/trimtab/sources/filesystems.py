@@ -1,4 +1,4 @@
-"""Used and free space of the file systems of the working folder, /tmp and /dev/shm.
+"""Measures used and free space of the file systems of the working folder, /tmp and /dev/shm.
 
 `statvfs` of a dead network mount blocks forever, so each file system has its own thread, and isn't
 asked again until that thread returns.

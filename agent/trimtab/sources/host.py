@@ -8,7 +8,7 @@ from __future__ import annotations
 from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
 
 _FEWEST_TICKS = 5
-"""Below 50 ms of CPU time (10 ms ticks) a percentage would be noise."""
+"""The fewest ticks of a percentage: below 50 ms of CPU time (10 ms ticks) it would be noise."""
 
 
 class HostCpu:
@@ -28,7 +28,9 @@ class HostCpu:
         return reading
 
     def _ticks(self) -> dict[str, list[int]]:
-        """user, nice, system, idle, iowait, irq, softirq, steal; guest is inside user already."""
+        """Return user, nice, system, idle, iowait, irq, softirq, steal; guest is inside user
+        already.
+        """
         ticks = {}
         for line in self._file.read().split(b"\n"):
             if not line.startswith(b"cpu"):
@@ -51,7 +53,9 @@ def _machine(spent: list[int]) -> Reading:
 
 
 def _core(name: str, spent: list[int]) -> Reading:
-    """Whole percents: half a second of one core has 50 ticks, so more digits would mean nothing."""
+    """Return whole percents: half a second of one core has 50 ticks, so more digits would mean
+    nothing.
+    """
     whole = sum(spent)
     return {f"{name}.busy_pct": round(100 * (whole - spent[3] - spent[4]) / whole)}
 

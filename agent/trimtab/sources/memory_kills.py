@@ -19,17 +19,17 @@ _RECORD_BYTES = 8_192
 _KILLED = re.compile(
     r"Killed process (?P<pid>\d+) \((?P<name>.*)\).*\banon-rss:(?P<anonymous>\d+)kB"
 )
-"""As mm/oom_kill.c prints it since Linux 3.7."""
+"""The kernel's line as mm/oom_kill.c prints it since Linux 3.7."""
 
 
 class MemoryKills:
-    """Kills since the start, of this cgroup, else of the whole machine."""
+    """Kills since the start, of this cgroup, or else of the whole machine."""
 
     def __init__(self, groups: Groups | None = None, proc: Path = Path("/proc")) -> None:
         groups = groups or Groups()
         ours = groups.file("", "memory.events") or groups.file("memory", "memory.oom_control")
         self.is_own_group = ours is not None
-        """Else the machine's: the process that was killed may be another's."""
+        """True for this cgroup's kills. The machine's may be of another's processes."""
         self._counts = ours or proc / "vmstat"
         self._peak = groups.file("", "memory.peak") or groups.file(
             "memory", "memory.max_usage_in_bytes"
@@ -37,12 +37,12 @@ class MemoryKills:
         self._before = self._count()
 
     def since_start(self) -> int | None:
-        """None: this kernel doesn't count them."""
+        """Return the kills, or None if this kernel doesn't count them."""
         now = self._count()
         return None if now is None or self._before is None else max(0, now - self._before)
 
     def peak_bytes(self) -> int | None:
-        """The most that the cgroup has used; None: not known."""
+        """Return the most that the cgroup has used, or None if unknown."""
         with suppress(OSError, ValueError):
             return int(self._peak.read_text()) if self._peak else None
         return None
@@ -58,14 +58,16 @@ class MemoryKills:
 
 @dataclass(frozen=True)
 class KilledProcess:
-    """What the kernel's log says of it."""
+    """Process that the kernel killed, as its log describes it."""
 
     name: str
     rss_bytes: int
 
 
 def killed_process(pids: Collection[int], since_boot_seconds: float) -> KilledProcess | None:
-    """The last of these processes that the kernel killed; None: none, or the log isn't readable."""
+    """Return the last of these processes that the kernel killed; None if there is none, or the log
+    isn't readable.
+    """
     with suppress(OSError):
         return last_killed(_kernel_log(), pids, since_boot_seconds)
     return None
@@ -74,7 +76,9 @@ def killed_process(pids: Collection[int], since_boot_seconds: float) -> KilledPr
 def last_killed(
     records: Iterable[str], pids: Collection[int], since_boot_seconds: float
 ) -> KilledProcess | None:
-    """`records` are lines of /dev/kmsg: `6,1234,98765432,-;text`, the third in us after boot."""
+    """Return the last kill in `records`, lines of /dev/kmsg: `6,1234,98765432,-;text`, the third in
+    us after boot.
+    """
     found = None
     for record in records:
         head, _, text = record.partition(";")
@@ -89,7 +93,7 @@ def last_killed(
 
 
 def _kernel_log() -> Iterator[str]:
-    """Raises OSError if this user may not read it."""
+    """Yield the kernel's log. Raises OSError if this user may not read it."""
     log = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         for _ in range(_MOST_RECORDS):
@@ -104,5 +108,5 @@ def _kernel_log() -> Iterator[str]:
 
 
 def now_since_boot_seconds() -> float:
-    """On the clock of the kernel's log."""
+    """Return the time on the clock of the kernel's log."""
     return time.monotonic()

@@ -7,7 +7,7 @@ from pathlib import Path
 from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, rounded
 
 _LOST_COLUMNS = (2, 3, 10, 11)
-"""Received with errors, dropped; sent with errors, dropped."""
+"""The columns of packets received with errors, dropped; sent with errors, dropped."""
 
 
 class Network:

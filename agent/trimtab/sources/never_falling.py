@@ -6,7 +6,7 @@ _CONFIRM_READS = 4
 
 
 class NeverFalling:
-    """What a process used that nobody waited for is lost with it; here it is kept.
+    """Total that keeps what a process used that nobody waited for, which is lost with it.
 
     A child may end between the reads of its parent and of itself. So a fall is first ignored for
     some reads, until the parent's figures include the child. If the fall stays, it is added back.

@@ -9,7 +9,8 @@ from pathlib import Path
 
 _LOOK_SECONDS = 5.0
 _MOST_SHARE = 0.001
-"""Of a core, for looking: listing a thousand processes takes about a millisecond."""
+"""The most CPU time for looking, as a share of a core: listing a thousand processes takes about a
+millisecond."""
 
 
 class Orphans:
@@ -21,7 +22,7 @@ class Orphans:
         self._look_at = time.monotonic() + _LOOK_SECONDS
 
     def look(self, known: Collection[int], seen: Collection[int]) -> list[int]:
-        """Processes that belong to the run and aren't known; at most every five seconds.
+        """Return processes that belong to the run and aren't known; at most every five seconds.
 
         Args:
             known: the living processes of the run.
@@ -42,7 +43,9 @@ class Orphans:
         return [pid for pid in found if pid not in children]
 
     def _belongs(self, pid: int, seen: Collection[int]) -> bool:
-        """A session keeps the id of the process that began it, which nobody else gets meanwhile."""
+        """Return whether the process belongs to the run. A session keeps the id of the process that
+        began it, which nobody else gets meanwhile.
+        """
         try:
             if os.getsid(pid) in seen:
                 return True
@@ -53,7 +56,7 @@ class Orphans:
 
 
 def _parent(pid: int) -> int:
-    """0: it has ended."""
+    """Return the parent's id, or 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
     except (OSError, IndexError, ValueError):

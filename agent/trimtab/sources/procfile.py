@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Protocol, Union
+from typing import NamedTuple, Protocol, Union
 
 Reading = dict[str, Union[int, float, None]]
 
@@ -19,8 +19,38 @@ class Source(Protocol):
     def read(self) -> Reading: ...
 
 
+class Span(NamedTuple):
+    """Series over a time that has passed.
+
+    A gauge's `first` and `last` are its mean; those of a counter (`_total`) its ends.
+    """
+
+    name: str
+    since_ns: int
+    until_ns: int
+    """The end on CLOCK_MONOTONIC, as `since_ns`."""
+    first: float
+    last: float
+
+
+class SpanSource(Source, Protocol):
+    """A source that answers some series rarely, then for the whole time since."""
+
+    def take_spans(self) -> list[Span]:
+        """Return what was answered since the last call."""
+
+    @property
+    def answered_until_ns(self) -> float:
+        """Return until when all such series have been answered, on CLOCK_MONOTONIC."""
+
+    def settle(self) -> None:
+        """Have everything answered until now. May take half a second."""
+
+
 class ProcFile:
-    """Re-reading by `pread` costs a third of open, read and close (4.5 against 14 us)."""
+    """Kernel file that is read again by `pread`, which costs a third of open, read and close (4.5
+    against 14 us).
+    """
 
     def __init__(self, path: str) -> None:
         self._size = 16_384
@@ -56,7 +86,7 @@ class Seldom:
 
 
 def rounded(size_bytes: int, step_bytes: int) -> int:
-    """To a multiple of `step_bytes`: the last digits are noise and take bytes on the wire."""
+    """Round to a multiple of `step_bytes`: the last digits are noise and take bytes on the wire."""
     return (size_bytes + step_bytes // 2) // step_bytes * step_bytes
 
 

@@ -59,7 +59,9 @@ class Lustre:
             raise FileNotFoundError(patterns[0])
 
     def read(self) -> Reading:
-        """Lines like `read_bytes  12 samples [bytes] 4096 1048576 5242880`: count, unit, sum."""
+        """Read lines like `read_bytes 12 samples [bytes] 4096 1048576 5242880`: count, unit,
+        sum.
+        """
         totals = {b"read_bytes": [0, 0], b"write_bytes": [0, 0]}
         for file in self._files:
             for line in file.read().splitlines():

@@ -20,13 +20,14 @@ from trimtab.sources.process import Process
 Record = Callable[[str, "dict[str, object]"], None]
 
 _LEAST_SECONDS = 1.0
-"""Shorter commands prepare a stage: mkdir, date, export (ours)."""
+"""The shortest stage: shorter commands prepare one, such as mkdir, date, export (ours)."""
 _FIND_SECONDS = 3.0
-"""The children of a process are looked for every two seconds at least."""
+"""The time within which the children of a process are found: it is looked for them every two
+seconds at least."""
 _LOOK_SECONDS = 0.2
-"""A look takes a moment, and a process that has ended waits for its shell."""
+"""The time of a look: one takes a moment, and a process that has ended waits for its shell."""
 _MOST_STAGES = 200
-"""A loop may start thousands of commands."""
+"""The most stages: a loop may start thousands of commands."""
 _SHELLS = {"sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox", "make"}
 _WRAPPERS = {"env", "time", "nohup", "timeout", "nice", "stdbuf", "sudo", "tini", "dumb-init"}
 _RUNNERS = _SHELLS | _WRAPPERS
@@ -42,11 +43,11 @@ class _Stage:
     name: str
     parent: int
     began: float
-    """In seconds after boot, as all times here."""
+    """The start in seconds after boot, as all times here."""
     seen: float
-    """When it was last seen alive."""
+    """The time at which it was last seen alive."""
     ended: float = 0.0
-    """When it was first seen to have ended; 0: it runs."""
+    """The time at which it was first seen to have ended; 0 while it runs."""
 
 
 class Stages:
@@ -60,7 +61,7 @@ class Stages:
         """Stages whose end isn't recorded yet: the begin of the next one is more exact."""
         self._runners: set[int] = set()
         self._free_since: dict[int, float] = {}
-        """When the last stage of a shell ended, or began, by the id of the shell."""
+        """The time at which the last stage of a shell ended, or began, by the id of the shell."""
         self._others: set[int] = set()
         self._count = 0
 
@@ -96,7 +97,9 @@ class Stages:
         self._ended, self._running = [], {}
 
     def _classify(self, process: Process, now: float) -> None:
-        """A shell may become its last command (`exec`), so shells are looked at again."""
+        """Classify a process. A shell may become its last command (`exec`), so shells are looked at
+        again.
+        """
         parent = process.parent
         if parent is not None and parent.pid not in self._runners:
             if parent.pid in self._others or parent.pid in self._running:
@@ -129,7 +132,9 @@ class Stages:
         self._record("stage_begin", {"number": self._count, "name": name, "seconds": seconds})
 
     def _settle(self, living: Iterable[Process], now: float) -> None:
-        """A stage ended when the shell started its next command, which may take a while to find."""
+        """Settle when stages ended: a stage ended when the shell started its next command, which
+        may take a while to find.
+        """
         if not self._ended:
             return
         starts = [(p.parent.pid, p.started_seconds) for p in living if p.parent]
@@ -162,5 +167,5 @@ def _words(process: Process) -> list[str]:
 
 
 def _since_boot() -> float:
-    """On the clock by which the kernel dates the start of a process."""
+    """Return the time on the clock by which the kernel dates the start of a process."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -29,7 +29,8 @@ from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Read
 from trimtab.sources.stages import Stages
 
 _READS_PER_SECOND, _OLDEST_SECONDS = 60, 5.0
-"""Of processes without children: a read takes about 20 us. The larger number of reads counts."""
+"""The reads of processes without children, and their longest age: a read takes about 20 us. The
+larger number of reads counts."""
 _PARENTS_PER_SECOND, _LOOKS_PER_SECOND = 100, 2000
 """Parents are read, and all others looked for (below 1 us each), at each tick in a tree of a few
 hundred processes."""
@@ -37,12 +38,13 @@ _MOST_TRIES = 5
 _RESCAN_SECONDS_PER_THREAD = 0.1
 """Scanning one thread takes 5 to 20 us: the scans take less than 1 CPU-second an hour."""
 _LONGEST_RESCAN_SECONDS, _LEAF_RESCAN_SECONDS = 2.0, 10.0
-"""The second is for processes that have had no children for so long."""
+"""The longest pauses between scans. The second is for processes that have had no children for so
+long."""
 _KEPT_OPEN = 150
 """Files of further processes are opened for each read, because descriptors are limited."""
 _MOST_SEEN = 10_000
-_FILES = 2
-"""Of one process."""
+_FILES = 3
+"""The files of one process."""
 _COARSE_STEP_BYTES = 64 * 1024
 _TRAFFIC = (
     ("tree.read_bytes_total", TRAFFIC_STEP_BYTES),
@@ -50,13 +52,13 @@ _TRAFFIC = (
     ("tree.requested_bytes_total", _COARSE_STEP_BYTES),
     ("tree.passed_on_bytes_total", _COARSE_STEP_BYTES),
 )
-"""In the order of `Traffic`."""
+"""The series of traffic, in the order of `Traffic`."""
 
 
 class ProcessTree:
     """`tree.*` of one command: CPU seconds, resident bytes, processes, threads, suspended
-    processes, bytes read and written; and `workers.*`, the same of its data-loader processes, once
-    there have been some.
+    processes, bytes read and written, the wait for cores; and `workers.*`, the same of its
+    data-loader processes, once there have been some.
 
     Resident bytes are summed, so shared pages count once per process.
     """
@@ -64,7 +66,7 @@ class ProcessTree:
     def __init__(
         self, root_pid: int, folder: Path | None = None, stages: Stages | None = None
     ) -> None:
-        """`folder`: the folder with the rings of the ranks."""
+        """Follow a command. `folder` has the rings of the ranks."""
         self._folder = folder
         self._orphans = Orphans(folder)
         self._hidden: set[int] = set()
@@ -78,12 +80,15 @@ class ProcessTree:
         self._settle_at = self._scan_at = 0.0
         self._totals: dict[str, NeverFalling] = defaultdict(NeverFalling)
         self._reaped_cpu_seconds, self._is_reaped = 0.0, False
+        self._root_pid, self._paced_by = root_pid, 0
+        self._starved_seconds = 0.0
         self._has_had_workers = False
         self._kept_open = min(_KEPT_OPEN, spare_for_sources() // _FILES)
         self._add(root_pid)
 
     def read(self) -> Reading:
         now = time.monotonic()
+        elapsed = now - self._looked_at
         if now >= self._scan_at:
             self._scan(now)
         if not self._read_in_turn(now) or now >= self._settle_at or self._is_reaped:
@@ -95,29 +100,44 @@ class ProcessTree:
             self._stages.look(self._known.values(), self._is_reaped)
         processes = list(self._known.values())
         reading = self._of_all(processes)
+        reading.update(self._starved(processes, elapsed))
         if processes:
             reading.update(self._of_workers([each for each in processes if each.is_worker]))
             reading.update(self._gauges(processes))
         return dict.fromkeys(reading) if self._hidden else reading
 
     def pids(self) -> set[int]:
-        """The process ids at the last scan; may be called from any thread."""
+        """Return the process ids at the last scan; may be called from any thread."""
         return set(self._known)
 
     def follow(self, pid: int) -> None:
         """Add another root: another command of the same run."""
         self._add(pid)
 
-    def reaped(self, cpu_seconds: float) -> None:
-        """The root ended; `cpu_seconds` is what the kernel counted for it and its children."""
+    def reaped(self, cpu_seconds: float, run_delay_seconds: float | None = None) -> None:
+        """Note that the root ended.
+
+        Args:
+            cpu_seconds: what the kernel counted for it and its children.
+            run_delay_seconds: for how long it waited for a core; None if unknown.
+        """
         self._reaped_cpu_seconds, self._is_reaped = cpu_seconds, True
+        root = self._known.get(self._root_pid)
+        before = root.run_delay_seconds if root and self._paced_by == self._root_pid else None
+        if run_delay_seconds is not None and before is not None:
+            self._starved_seconds += max(0.0, run_delay_seconds - before)
 
     # Figures
 
     def _of_all(self, processes: Sequence[Process]) -> Reading:
-        """Bytes are None if one process isn't readable: a partial sum would look complete."""
+        """Return the sums. Bytes are None if one process isn't readable: a partial sum would look
+        complete.
+        """
         cpu_seconds = sum(each.usage.cpu_seconds for each in processes) + self._reaped_cpu_seconds
         reading: Reading = {"tree.cpu_seconds_total": self._seconds("tree", cpu_seconds)}
+        delays = [each.run_delay_seconds for each in processes if not each.is_worker]
+        if known := [seconds for seconds in delays if seconds is not None]:
+            reading["tree.run_delay_seconds_total"] = self._seconds("delay", sum(known))
         traffics = [each.traffic for each in processes if each.traffic]
         if len(traffics) < len(processes):
             return {**reading, **dict.fromkeys(name for name, _ in _TRAFFIC)}
@@ -125,6 +145,19 @@ class ProcessTree:
         for (name, step_bytes), living in zip(_TRAFFIC, sums):
             reading[name] = rounded(int(self._totals[name].total(living)), step_bytes)
         return reading
+
+    def _starved(self, processes: Sequence[Process], elapsed: float) -> Reading:
+        """Return how long the run waited for a core: the process that sleeps least sets its pace,
+        while others wait for it. Of ranks, if any is known."""
+        waiting = [each for each in processes if each.waits and not each.is_worker]
+        candidates = [each for each in waiting if each.is_rank] or waiting
+        if candidates:
+            pacing = max(candidates, key=lambda each: each.waits.awake if each.waits else 0.0)
+            self._paced_by = pacing.pid
+            self._starved_seconds += elapsed * (pacing.waits.waited if pacing.waits else 0.0)
+        if self._is_reaped or candidates:
+            return {"tree.starved_seconds_total": round(self._starved_seconds, 2)}
+        return {}
 
     def _of_workers(self, workers: Sequence[Process]) -> Reading:
         self._has_had_workers |= bool(workers)
@@ -155,7 +188,7 @@ class ProcessTree:
     # Reading
 
     def _read_in_turn(self, now: float) -> bool:
-        """Some of the processes without children; False if one of them has ended."""
+        """Read some of the processes without children; return False if one of them has ended."""
         elapsed = min(now - self._looked_at, _OLDEST_SECONDS)
         self._looked_at = now
         turns = len(self._turns)

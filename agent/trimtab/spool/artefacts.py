@@ -42,7 +42,9 @@ class Artefacts:
         self._database = database
 
     def add(self, session: str, kind: str, source: Path, name: str, job: str = "") -> bool:
-        """Move the file into the spool. False if there is no folder for it, or it is too large."""
+        """Move the file into the spool. Returns False if there is no folder for it, or it is too
+        large.
+        """
         if self._database.path is None or source.stat().st_size > MOST_BYTES:
             return False
         folder = self._database.path.parent / _FOLDER
@@ -56,12 +58,12 @@ class Artefacts:
         return True
 
     def has_room(self) -> bool:
-        """Whether one more of the largest fits, without the oldest being dropped."""
+        """Return whether one more of the largest files fits, without the oldest being dropped."""
         held = self._database.read("SELECT COALESCE(SUM(bytes), 0) FROM artefacts")
         return int(held[0][0]) + 2 * MOST_BYTES <= _SHELF_BYTES
 
     def waiting(self, sessions: Iterable[str]) -> Artefact | None:
-        """The artefact with the fewest failures, oldest first."""
+        """Return the artefact with the fewest failures, oldest first."""
         for *texts, sha256 in self._database.read(_NEXT, json.dumps(list(sessions))):
             run, session, kind, name, job = texts
             path = self._path(sha256)

@@ -45,7 +45,7 @@ CREATE INDEX IF NOT EXISTS answered ON segments (session, seq) WHERE acknowledge
 """
 """Earlier agents share the file: tables that they fill by position can't get new columns."""
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.01
-"""How long a connection waits for those of other agents."""
+"""The time for which a connection waits for those of other agents."""
 
 
 class Database:
@@ -66,7 +66,9 @@ class Database:
                 return self._execute(sql, values).fetchall()
 
     def write(self, sql: str, *values: Any, repeat: bool = False) -> int:
-        """How many rows changed. `repeat`: repeat a write in memory if it fails on disk."""
+        """Write, and return how many rows changed. `repeat` means to repeat a write in memory if it
+        fails on disk.
+        """
         with self.lock:
             try:
                 return self._execute(sql, values).rowcount
@@ -75,14 +77,16 @@ class Database:
                 return self._execute(sql, values).rowcount if repeat else 0
 
     def _execute(self, sql: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
-        """SQLite takes `?1` for a name, and Python 3.14 refuses a sequence for names."""
+        """Execute a statement. SQLite takes `?1` for a name, and Python 3.14 refuses a sequence for
+        names.
+        """
         if "?1" in sql:
             return self._connection.execute(sql, {str(n): v for n, v in enumerate(values, 1)})
         return self._connection.execute(sql, values)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """All writes of the block, or none if the process is killed."""
+        """Write everything in the block, or nothing if the process is killed."""
         with self.lock:
             self.write("BEGIN IMMEDIATE")
             try:
@@ -97,7 +101,7 @@ class Database:
         return int((pages - free) * size)
 
     def checkpoint(self) -> None:
-        """Uses its own connection, because its sync must not block the sampler."""
+        """Checkpoint by a connection of its own, because its sync must not block the sampler."""
         if self.path:
             with suppress(sqlite3.Error), closing(sqlite3.connect(self.path)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -119,7 +123,9 @@ class Database:
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """Autocommit, WAL, synchronous NORMAL: a commit costs 0.02 ms and survives any kill."""
+    """Open a database in autocommit, WAL, synchronous NORMAL: a commit costs 0.02 ms and survives
+    any kill.
+    """
     connection = sqlite3.connect(
         path or ":memory:", timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
     )
@@ -136,8 +142,9 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """SQLite doesn't wait when two change the mode of a file at the same moment, since each holds
-    what the other needs: one is refused, and can try again at once."""
+    """Switch the file to WAL. SQLite doesn't wait when two change the mode of a file at the same
+    moment, since each holds what the other needs: one is refused, and can try again at once.
+    """
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:

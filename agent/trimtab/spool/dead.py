@@ -19,19 +19,20 @@ from trimtab.wire import WireError, decode_segment
 DEAD_BYTES = 16 * 1024 * 1024
 DEAD_SECONDS = 30 * 86_400.0
 UNKNOWN_DESTINATION = "unknown"
-"""Of dead letters whose session an earlier agent deleted: only `trimtab sync --all` sends them."""
+"""The destination of dead letters whose session an earlier agent deleted: only `trimtab sync --all`
+sends them."""
 
 
 @dataclass(frozen=True)
 class Dead:
-    """What is set apart, and what was deleted unsent."""
+    """Uploads that were set apart, and those that were deleted unsent."""
 
     segments: int
     segment_bytes: int
     since: float | None
-    """When the oldest segment was set apart, Unix seconds."""
+    """The time in Unix seconds at which the oldest segment was set apart."""
     reasons: list[tuple[str, int]]
-    """With how often; the most frequent first, at most three."""
+    """The reasons with how often each occurred; the most frequent first, at most three."""
     others: list[tuple[str, str]]
     """Refused declarations and artefacts (their hash), each with its reason."""
     expired: int
@@ -51,7 +52,7 @@ class DeadLetters:
         self._delete(_BEYOND, DEAD_BYTES)
 
     def contents(self, sessions: Iterable[str] | None = None) -> Dead:
-        """For these sessions; default all."""
+        """Return the contents for these sessions, by default for all."""
         chosen = None if sessions is None else json.dumps(list(sessions))
         segments, segment_bytes, since = self._database.read(_COUNTS, chosen)[0]
         reasons = self._database.read(_REASONS, chosen)
@@ -68,7 +69,7 @@ class DeadLetters:
                 self._database.write(_ADOPT, *values)
 
     def revive(self, sessions: Iterable[str]) -> None:
-        """Let them wait for upload again."""
+        """Let dead letters wait for upload again."""
         chosen = json.dumps(list(sessions))
         with self._database.together():
             self._database.write(_COPY_BACK, chosen)
@@ -80,11 +81,11 @@ class DeadLetters:
         self._database.write("DELETE FROM expired WHERE last < ?", before)
 
     def make_room(self) -> bool:
-        """Delete the oldest. False if there are none."""
+        """Delete the oldest dead letter. Returns False if there are none."""
         return self._delete(_OLDEST, 20)
 
     def count_expired(self, session: str) -> None:
-        """Another refused upload of the session was deleted."""
+        """Count another refused upload of the session that was deleted."""
         self._database.write(_COUNT_ANOTHER, session, time.time())
 
     def _delete(self, choice: str, bound: float) -> bool:

@@ -10,7 +10,8 @@ from trimtab.spool.thinning import emptied, thinned
 from trimtab.wire import WireError, decode_segment, encode_segment
 
 _SHRINKERS = (thinned, emptied)
-"""By level: a full segment (0) is thinned, a thinned one (1) is reduced to its events."""
+"""The functions that shrink a segment, by its level: a full segment (0) is thinned, a thinned one
+(1) is reduced to its events."""
 
 _DROP_TAKEN = """
 DELETE FROM segments WHERE rowid IN (SELECT rowid FROM segments WHERE acknowledged IS NOT NULL
@@ -25,7 +26,8 @@ REPLACE INTO segments (session, seq, body, created, level, attempts, error)
     SELECT session, seq, ?1, created, ?2, attempts, error FROM segments
     WHERE session = ?3 AND seq = ?4 AND level = ?5 AND body = ?6 AND acknowledged IS NULL
 """
-"""Inserted as a new row, because a smaller row in its old place frees no page.
+"""The statement that inserts a smaller segment as a new row, because a smaller row in its old place
+frees no page.
 
 Skips segments that another agent has shrunk or split meanwhile, so that no gap is lost.
 """
@@ -35,7 +37,8 @@ DELETE FROM segments WHERE rowid IN (SELECT rowid FROM segments WHERE acknowledg
 """
 _MOST_ROUNDS = 50
 _WORTH_THINNING = 0.75
-"""On an idle machine a full segment is hardly larger than its minimum, mean and maximum."""
+"""The least gain: on an idle machine a full segment is hardly larger than its minimum, mean and
+maximum."""
 
 
 def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
@@ -47,7 +50,9 @@ def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
 
 
 def _shrink(database: Database) -> bool:
-    """One step: drop uploaded segments, then refused ones, then shrink the oldest, then drop it."""
+    """Do one step: drop uploaded segments, then refused ones, then shrink the oldest, then drop
+    it.
+    """
     if database.write(_DROP_TAKEN) or DeadLetters(database).make_room():
         return True
     for level in range(len(_SHRINKERS)):
@@ -61,7 +66,7 @@ def _shrink(database: Database) -> bool:
 
 
 def _shrunk(body: bytes, level: int) -> tuple[bytes, int]:
-    """A smaller body, and its new level."""
+    """Return a smaller body, and its new level."""
     small = body
     with suppress(WireError):
         small = encode_segment(_SHRINKERS[level](decode_segment(body)))

@@ -1,4 +1,4 @@
-"""Whether a folder is on a network file system, where SQLite's WAL and locks don't work.
+"""Detects network file systems, on which SQLite's WAL and locks don't work.
 
 Uses the names of mount points only: access to a dead network mount may hang forever.
 """
@@ -18,7 +18,9 @@ _MOST_LINKS = 40
 
 
 def is_network(path: Path, mounts: dict[str, str] | None = None) -> bool:
-    """Whether `path` is on a network mount. Follows no symbolic link that is on one itself."""
+    """Return whether `path` is on a network mount. Follows no symbolic link that is on one
+    itself.
+    """
     mounts = _mounts() if mounts is None else mounts
     rest = list(Path(os.path.abspath(path)).parts[1:])  # noqa: PTH100 - resolve() would look
     place, links = Path("/"), 0
@@ -36,7 +38,9 @@ def is_network(path: Path, mounts: dict[str, str] | None = None) -> bool:
 
 
 def _is_link(place: Path) -> bool:
-    """False also if it can't be read, as in another user's home."""
+    """Return whether a place is a link; False also if it can't be read, as in another user's
+    home.
+    """
     with suppress(OSError):
         return place.is_symlink()
     return False
@@ -48,7 +52,9 @@ def _is_on_network(place: Path, mounts: dict[str, str]) -> bool:
 
 
 def _mounts() -> dict[str, str]:
-    """File system type by mount point; the last of several mounts at one point counts."""
+    """Return the file system type by mount point; the last of several mounts at one point
+    counts.
+    """
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
     except OSError:

@@ -17,7 +17,7 @@ _LEAST_CAP_BYTES = 8 * 1024 * 1024
 
 
 def state_folder() -> Path:
-    """TRIMTAB_STATE_DIR, else $XDG_STATE_HOME/trimtab, else ~/.local/state/trimtab."""
+    """Return TRIMTAB_STATE_DIR, or else $XDG_STATE_HOME/trimtab, or else ~/.local/state/trimtab."""
     if chosen := os.environ.get("TRIMTAB_STATE_DIR"):
         return Path(os.path.expanduser(chosen))  # noqa: PTH111 - without a home it raises nothing
     if base := os.environ.get("XDG_STATE_HOME"):
@@ -26,7 +26,9 @@ def state_folder() -> Path:
 
 
 def open_spool() -> Spool:
-    """Never raises: if no file can be kept, the spool is in memory and `problem` says why."""
+    """Open the spool. Never raises: if no file can be kept, the spool is in memory and `problem`
+    says why.
+    """
     problem = ""
     for folder in _folders():
         try:
@@ -37,7 +39,7 @@ def open_spool() -> Spool:
 
 
 def _folders() -> list[Path]:
-    """Instead of a network home, a local folder that survives a restart."""
+    """Return the folders to try. A local folder that survives a restart replaces a network home."""
     name = f"trimtab-{os.getuid()}"
     temporary = [Path(tempfile.gettempdir()) / name]
     if is_network(state_folder()):
@@ -46,7 +48,7 @@ def _folders() -> list[Path]:
 
 
 def _cap_bytes(folder: Path) -> int:
-    """TRIMTAB_SPOOL_MIB, else 256 MiB, but at most a twentieth of the free disk."""
+    """Return TRIMTAB_SPOOL_MIB, or else 256 MiB, but at most a twentieth of the free disk."""
     chosen = os.environ.get("TRIMTAB_SPOOL_MIB", "")
     if chosen.isdecimal() and int(chosen):
         return int(chosen) * 1024 * 1024

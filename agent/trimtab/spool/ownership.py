@@ -1,4 +1,4 @@
-"""Which process uploads a session, and whether that process still runs."""
+"""Records which process uploads a session, and whether that process still runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _DRAINER = "drainer "
 
 
 def own_name(drainer: bool = False) -> str:
-    """This process: boot, process id and start time, so that a reused id doesn't match.
+    """Return this process's name: boot, process id and start time, so that a reused id doesn't
+    match.
 
     A drainer only retries uploads, so other processes may take over its sessions.
     """

@@ -14,13 +14,17 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 60.0, 3600.0
 
 
 class Postponed:
-    """By session and item. Refused uploads are postponed until somebody sends them again."""
+    """Postponed uploads by session and item. Refused uploads are postponed until somebody sends
+    them again.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def postpone(self, session: str, item: str, reason: str) -> None:
-        """For a minute at first, twice as long each further time, at most an hour."""
+        """Postpone an upload for a minute at first, twice as long each further time, at most an
+        hour.
+        """
         times, now = self._times(session, item), int(time.time())
         until = now + min(_FIRST_SECONDS * 2**times, _LONGEST_SECONDS)
         self._database.write(_PUT, session, item, times + 1, now, until, reason[:500])
@@ -46,12 +50,14 @@ class Postponed:
         self._database.write(delete, json.dumps(list(sessions)), refused)
 
     def refused_before(self, moment: float) -> list[tuple[str, str]]:
-        """Session and item of refused uploads; `moment` in Unix seconds."""
+        """Return session and item of refused uploads; `moment` is in Unix seconds."""
         select = "SELECT session, item FROM postponed WHERE until IS NULL AND since < ?"
         return self._database.read(select, moment)
 
     def last_reason(self, sessions: str | None) -> str:
-        """Why an upload waits; empty if none does. `sessions` is a JSON list, or None for all."""
+        """Return why an upload waits; empty if none does. `sessions` is a JSON list, or None for
+        all.
+        """
         rows = self._database.read(_LAST_REASON, sessions)
         return rows[0][0] if rows else ""
 

@@ -11,7 +11,8 @@ _CHANCE = random.SystemRandom()
 
 
 def halves(segment: Segment) -> tuple[Segment, Segment] | None:
-    """The first half with a new number, and the second half, which keeps the segment's number.
+    """Return the first half with a new number, and the second half, which keeps the segment's
+    number.
 
     The second half may hold `session_end`, and the number of its segment is the session's last.
     None if the segment can't be halved.
@@ -64,7 +65,9 @@ def _blocks(segment: Segment, from_ms: int, to_ms: int) -> list[Block]:
 
 
 def _steps(block: StepBlock, middle_ms: int, is_first: bool) -> StepBlock:
-    """By their end, which may be before the segment: training processes write a little later."""
+    """Return the steps of one half by their end, which may be before the segment: training
+    processes write a little later.
+    """
     middle_us = middle_ms * 1000
     ends = [s + d for s, d in zip(block.start_us, block.duration_us)]
     chosen = [i for i, end in enumerate(ends) if (end < middle_us) == is_first]

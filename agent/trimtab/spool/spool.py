@@ -91,7 +91,7 @@ class Spool:
     def problem(self) -> str:
         return self._database.problem or self._problem
 
-    # What the agent keeps
+    # The agent's own uploads
 
     def add_session(self, session: str, run: str, destination: str) -> None:
         self._database.write(
@@ -117,28 +117,29 @@ class Spool:
         sql = "INSERT OR IGNORE INTO segments (session, seq, body, created) VALUES (?, ?, ?, ?)"
         self._database.write(sql, session, seq, body, time.time(), repeat=True)
 
-    # What is to be sent
+    # Uploads to send
 
     def undeclared(self, sessions: Iterable[str]) -> list[Declared]:
         return [Declared(*row) for row in self._database.read(_UNDECLARED, _json(sessions))]
 
     def waiting(self, sessions: Iterable[str]) -> Waiting | None:
-        """The newest segment of these sessions that the service hasn't accepted."""
+        """Return the newest segment of these sessions that the service hasn't accepted."""
         rows = self._database.read(_NEWEST, _json(sessions))
         return Waiting(*rows[0]) if rows else None
 
     def others(self, newest: Waiting, at_most: int) -> list[Waiting]:
-        """Further waiting segments of the same session, the newest first."""
+        """Return further waiting segments of the same session, the newest first."""
         rows = self._database.read(_OTHERS, newest.session, newest.seq, at_most)
         return [Waiting(newest.run, newest.session, *row) for row in rows]
 
     def answered(self, session: str) -> list[tuple[int, int]]:
-        """The numbers that the service accepted and that are still here: first and last of each
-        range, the highest first."""
+        """Return the numbers that the service accepted and that are still here: first and last of
+        each range, the highest first.
+        """
         return self._database.read(_ANSWERED, session, MOST_RANGES)
 
     def declared(self, session: str, body: bytes) -> None:
-        """The service accepted this declaration."""
+        """Note that the service accepted this declaration."""
         sql = "UPDATE sessions SET declared = 1 WHERE session = ? AND declaration = ?"
         self._database.write(sql, session, body)
         self.postponed.forget(session, DECLARATION)
@@ -149,7 +150,7 @@ class Spool:
         self.postponed.forget(session, str(seq))
 
     def asked_again(self, session: str, seq: int) -> None:
-        """The service lost a segment that it had accepted; send it again if it is still stored.
+        """Send a segment again that the service had accepted and lost, if it is still stored.
 
         The declaration, too: the service may have lost that as well.
         """
@@ -171,7 +172,7 @@ class Spool:
                     return True
         return False
 
-    # Who sends it
+    # Owners of sessions
 
     def claim(
         self, destinations: Iterable[str] | None, drainer: bool = False, from_drainers: bool = False
@@ -188,7 +189,7 @@ class Spool:
         return [session for session in wanted if self._take(session, me, from_drainers)]
 
     def _take(self, session: str, me: str, from_drainers: bool) -> bool:
-        """Retry if another process took the session in between: it may be a drainer."""
+        """Take a session. Retry if another process took it in between: that may be a drainer."""
         while owners := self._database.read(
             "SELECT owner FROM sessions WHERE session = ?", session
         ):
@@ -232,7 +233,7 @@ class Spool:
             self.postponed.forget(session, item)
 
     def contents(self, sessions: Iterable[str] | None = None) -> Contents:
-        """The contents for these sessions; default all."""
+        """Return the contents for these sessions, by default for all."""
         sessions = None if sessions is None else list(sessions)
         chosen = None if sessions is None else _json(sessions)
         waiting, waiting_bytes, taken = self._database.read(_COUNTS, chosen)[0]
@@ -244,7 +245,7 @@ class Spool:
         return Contents(waiting, waiting_bytes, taken, dead, undeclared, files, last_error)
 
     def destinations(self) -> list[tuple[str, int]]:
-        """The destinations of waiting segments, with their number."""
+        """Return the destinations of waiting segments, with their number."""
         return self._database.read(_DESTINATIONS)
 
     def close(self) -> None:
@@ -268,7 +269,7 @@ SELECT run, session, seq, body FROM segments INDEXED BY waiting JOIN sessions US
         WHERE held.session = segments.session AND item = CAST(seq AS TEXT))
     ORDER BY attempts >= 5, segments.created DESC LIMIT 1
 """
-"""A segment that fails repeatedly must not block the others.
+"""The statement that finds the newest segment. One that fails repeatedly must not block the others.
 
 Left alone, SQLite reads all accepted segments of the session, which takes 80 ms after a backlog.
 """
@@ -322,5 +323,5 @@ _DELETE_OLD_PAUSES = "DELETE FROM postponed WHERE session NOT IN (SELECT session
 
 
 def _json(values: Iterable[str]) -> str:
-    """A list as one SQL parameter."""
+    """Return a list as one SQL parameter."""
     return json.dumps(list(values))

@@ -9,12 +9,12 @@ from trimtab.wire.segment import Number
 
 
 def thinned(segment: Segment) -> Segment:
-    """The segment with one tick per block: min, mean, max and count of each series."""
+    """Return the segment with one tick per block: min, mean, max and count of each series."""
     return replace(segment, blocks=[_thin(block) for block in segment.blocks])
 
 
 def emptied(segment: Segment) -> Segment:
-    """The segment without samples and steps, and with a `gap` over its time."""
+    """Return the segment without samples and steps, and with a `gap` over its time."""
     end_ms = segment.start_ms + segment.duration_ms
     gap = {"from_ms": segment.start_ms, "to_ms": end_ms, "reason": "spool_full"}
     kept = [event for event in segment.events if event.kind != "metric"]

@@ -13,7 +13,7 @@ from trimtab.wire.limits import LIMITS, Limits, TooLargeError, WireError
 _LENGTH = struct.Struct(">I")
 LENGTH_BYTES = _LENGTH.size
 MOST_EXPANSION = 1032
-"""Bytes that gzip makes of one, at most: https://zlib.net/zlib_tech.html."""
+"""The most bytes that gzip makes of one: https://zlib.net/zlib_tech.html."""
 
 
 def join_bodies(bodies: Sequence[bytes]) -> bytes:
@@ -21,7 +21,7 @@ def join_bodies(bodies: Sequence[bytes]) -> bytes:
 
 
 def split_bodies(joined: bytes, limits: Limits = LIMITS) -> list[bytes]:
-    """The inverse of `join_bodies`; at least one body.
+    """Split what `join_bodies` joined; at least one body.
 
     Raises:
         WireError: too many bodies, none, or a length that doesn't fit.
@@ -42,7 +42,7 @@ def split_bodies(joined: bytes, limits: Limits = LIMITS) -> list[bytes]:
 
 
 def unpacked_bytes(body: bytes, is_valid: bool) -> int:
-    """The size of a gzip'd body when it is unpacked.
+    """Return the size of a gzip'd body when it is unpacked.
 
     Args:
         is_valid: it was unpacked before, so what it says is true. Else the most that it could be.

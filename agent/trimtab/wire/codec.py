@@ -40,16 +40,17 @@ from trimtab.wire.segment import (
 
 PHASES = ("initialise", "train", "evaluate", "checkpoint", "finalise")
 MOST_STEPS = 2**31 - 1
-"""In one summary, which covers a second."""
+"""The most steps in one summary, which covers a second."""
 MOST_US = 10**15
-"""31 years: no step is longer or begins later in its session."""
+"""The longest time, 31 years: no step is longer or begins later in its session."""
 _EARLIEST_START_US = -MOST_US
-"""A step is sent with the segment in which it ended, so it may have begun long before."""
+"""The earliest start: a step is sent with the segment in which it ended, so it may have begun long
+before."""
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def encode_segment(segment: Segment) -> bytes:
-    """The upload body of a segment; the same segment always gives the same bytes."""
+    """Return the upload body of a segment; the same segment always gives the same bytes."""
     clock = segment.clock
     return write_document(
         {
@@ -209,7 +210,9 @@ def _read_parts(
 
 
 def _read_steps(document: dict[str, Any], segment: Segment, limits: Limits) -> None:
-    """Counts before expanding: a column of one repeated value is short, whatever its length."""
+    """Read the steps. They are counted before they are expanded: a column of one repeated value is
+    short, whatever its length.
+    """
     parts = [
         part for part in _part(document, "steps", limits.step_blocks) if isinstance(part, dict)
     ]
@@ -249,7 +252,9 @@ def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
 def _whole(
     raw: dict[str, Any], name: str, at_most: int, missing: bool = True, low: int = 0
 ) -> list[int | None]:
-    """Up to `MOST_US`, which can be added to a time without exceeding 64 bits."""
+    """Return a column of whole numbers up to `MOST_US`, which can be added to a time without
+    exceeding 64 bits.
+    """
     values = decode_column(raw.get(name), at_most)
     if values is None or not _are_whole(values, missing, low):
         problem = f"not a column of at most {at_most} whole numbers from {low} to {MOST_US}"
@@ -330,7 +335,7 @@ def _encode_event(event: Event) -> dict[str, Any]:
 
 
 def _finite(data: dict[str, Any]) -> dict[str, Any]:
-    """Non-finite numbers as the strings "NaN", "Infinity" and "-Infinity"; JSON has none."""
+    """Return non-finite numbers as the strings "NaN", "Infinity" and "-Infinity"; JSON has none."""
     return {key: _finite_value(value) for key, value in data.items()}
 
 

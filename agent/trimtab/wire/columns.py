@@ -13,10 +13,11 @@ from trimtab.wire.segment import Number
 
 _MISSING = type(None)
 _NUMBERS = {int, float, _MISSING}
-"""The types of values: booleans are none."""
+"""The types of values; booleans are none."""
 _MOST = 2**63
 _MOST_DELTA = 2 * _MOST
-"""Between two values that fit. Checked before any sum, which might take much memory."""
+"""The largest difference between two values that fit. It is checked before any sum, which might
+take much memory."""
 
 
 def encode_column(values: list[Number]) -> Any:
@@ -33,7 +34,7 @@ def _deltas(values: list[int]) -> list[int]:
 
 
 def decode_column(raw: Any, at_most: int) -> list[Number] | None:
-    """The values of a column in any of its shapes; None if it isn't one."""
+    """Return the values of a column in any of its shapes, or None if it isn't one."""
     if isinstance(raw, dict):
         return _constant(raw, at_most) if "k" in raw else _from_deltas(raw.get("d"), at_most)
     if not isinstance(raw, list) or len(raw) > at_most:
@@ -69,12 +70,12 @@ def _from_deltas(raw: Any, at_most: int) -> list[Number] | None:
 
 
 def _fit(values: list[int], most: int = _MOST) -> bool:
-    """By default into 64 bits."""
+    """Return whether the values fit, by default into 64 bits."""
     return not values or (min(values) > -most and max(values) < most)
 
 
 def declared_length(raw: Any) -> int:
-    """The number of values that a column declares; 0 if it declares none."""
+    """Return the number of values that a column declares, or 0 if it declares none."""
     if isinstance(raw, dict):
         raw = raw.get("n") if "k" in raw else raw.get("d")
     if isinstance(raw, list):

@@ -44,10 +44,10 @@ class NodeFacts:
     purchase_option: str = "on_demand"
     owns_machine: bool = False
     instance_started_at_ns: int = 0
-    """When the machine was started, according to its cloud; 0: not known."""
+    """The machine's start, according to its cloud; 0 if unknown."""
     vcpus: int = 0
     effective_cpus: float = 0.0
-    """min(affinity, cgroup quota, cpuset): the cores this run may use."""
+    """The cores this run may use: min(affinity, cgroup quota, cpuset)."""
     memory_bytes: int = 0
     effective_memory_bytes: int = 0
     cpu_model: str = ""
@@ -60,9 +60,9 @@ class Probe:
 
     steps: int
     warmup_steps: int | None = None
-    """Steps before those; None: as many as the loop needs to reach its level."""
+    """Steps before those; None for as many as the loop needs to reach its level."""
     gpus: int | None = None
-    """How many GPUs it was limited to; None: not limited."""
+    """The number of GPUs that it was limited to; None if not limited."""
 
 
 @dataclass
@@ -83,18 +83,19 @@ class Declaration:
     git_dirty: bool = False
     agent_version: str = ""
     workload: dict[str, str] = field(default_factory=dict)
-    """What must match for two runs to do the same work: entry point, dataset, model, ..."""
+    """The properties that must match for two runs to do the same work: entry point, dataset, model,
+    ..."""
     allow_stop: bool = False
-    """A rule of the service may end the command."""
+    """True if a rule of the service may end the command."""
     expired_uploads: int = 0
     """Refused uploads of this session that the agent deleted unsent."""
     probe: Probe | None = None
-    """None: an ordinary run."""
+    """The probe; None for an ordinary run."""
     training: str = ""
-    """The key of the training that this run is a part of; empty: nobody named it."""
+    """The key of the training that this run is a part of; empty if nobody named it."""
     requeue: str = ""
-    """What the scheduler calls the job that it starts again after an interruption, with the
-    scheduler's name: `slurm/cluster/1234`; empty: not known."""
+    """The scheduler's name for the job that it starts again after an interruption, with the
+    scheduler's own name: `slurm/cluster/1234`; empty if unknown."""
 
 
 def encode_declaration(declaration: Declaration) -> bytes:
@@ -212,7 +213,7 @@ def _scalars(document: dict[str, Any], field_name: str, limits: Limits) -> dict[
 
 
 def _is_not_finite(value: Any) -> bool:
-    """JSON has no such numbers, and databases refuse them."""
+    """Return whether the value is a number that JSON doesn't have, and databases refuse."""
     return isinstance(value, float) and not math.isfinite(value)
 
 

@@ -16,7 +16,7 @@ _GZIP = 31
 """zlib's name for gzip with its largest window."""
 _BRACKETS = b"[{]}"
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
-# As signed bytes: one level up, one level down.
+# Each bracket's change of the level, as a signed byte.
 _LEVELS = bytes.maketrans(_BRACKETS, b"\x01\x01\xff\xff")
 
 
@@ -46,7 +46,8 @@ def read_document(
 
 
 def write_document(document: dict[str, Any]) -> bytes:
-    """The inverse of `read_document`; equal documents give equal bytes.
+    """Return the document as a body, the inverse of `read_document`; equal documents give equal
+    bytes.
 
     Bytes that aren't Unicode (lone surrogates in Python) become "?", because they can't be stored.
     """
@@ -92,7 +93,7 @@ class _Shape:
         self._held_back = b""
 
     def add(self, piece: bytes) -> None:
-        """Raises WireError as soon as a limit is exceeded."""
+        """Count a piece. Raises WireError as soon as a limit is exceeded."""
         bare = self._outside_texts(piece)
         levels = array("b", bare.translate(_LEVELS, _ALL_BUT_BRACKETS))
         deepest = max(accumulate(levels, initial=self._depth))
@@ -108,7 +109,7 @@ class _Shape:
         _check(self._quotes // 2, most.texts, "texts and names")
 
     def _outside_texts(self, piece: bytes) -> bytes:
-        """The piece without quoted text; escapes are removed first."""
+        """Return the piece without quoted text; escapes are removed first."""
         text = (self._held_back + piece).replace(b"\\\\", b"")
         # A lone backslash at the end belongs to the next piece.
         self._held_back = text[len(text.rstrip(b"\\")) :]

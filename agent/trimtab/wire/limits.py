@@ -37,20 +37,21 @@ class Limits:
     containers: int = 100_000
     values: int = 750_000
     texts: int = 200_000
-    """Including names. These three limit the cost of parsing to 100 MB."""
+    """The most texts, including names. These three limit the cost of parsing to 100 MB."""
     name_chars: int = 120
     text_chars: int = 2_000
     series: int = 4_000
     ticks: int = 20_000
     samples: int = 2_000_000
-    """Of a whole segment: a column of one repeated value is a few bytes, whatever its length."""
+    """The most samples of a whole segment: a column of one repeated value is a few bytes, whatever
+    its length."""
     events: int = 10_000
     steps: int = 50_000
-    """Of a whole segment."""
+    """The most steps of a whole segment."""
     step_blocks: int = 1_000
     slowest: int = 100
     bodies: int = 100
-    """Segments of one request. Together they are at most `body_bytes` and, unpacked,
+    """The most segments of one request. Together they are at most `body_bytes` and, unpacked,
     `document_bytes`, as a single one."""
 
 
@@ -58,7 +59,7 @@ LIMITS = Limits()
 
 
 def text(document: dict[str, Any], field: str, limits: Limits, default: str | None = None) -> str:
-    """A required (or defaulted) string field of at most `limits.name_chars` characters."""
+    """Return a required (or defaulted) string field of at most `limits.name_chars` characters."""
     value = document.get(field, default)
     if not isinstance(value, str) or (not value and default != ""):
         raise WireError(field, "missing or not text", "Send a non-empty string.")
@@ -70,13 +71,15 @@ def text(document: dict[str, Any], field: str, limits: Limits, default: str | No
 
 
 def printable(value: str) -> str:
-    """At most 80 characters of an untrusted name, safe to store and show."""
+    """Return at most 80 characters of an untrusted name, safe to store and show."""
     shown = value[:80].encode("utf-8", "backslashreplace").decode()
     return shown.replace("\0", "\\x00")
 
 
 def is_storable(value: str) -> bool:
-    """Databases take neither NUL nor lone surrogates, both of which JSON can carry."""
+    """Return whether databases take the text: NUL and lone surrogates, both of which JSON can
+    carry, they don't.
+    """
     if "\0" in value:
         return False
     try:
@@ -87,7 +90,9 @@ def is_storable(value: str) -> bool:
 
 
 def is_scalar(value: Any, limits: Limits) -> bool:
-    """Text of at most `limits.text_chars`, a number of at most 64 bits, a boolean or None."""
+    """Return whether the value is text of at most `limits.text_chars`, a number of at most 64 bits,
+    a boolean or None.
+    """
     if isinstance(value, str):
         return len(value) <= limits.text_chars and is_storable(value)
     if isinstance(value, int):
@@ -102,7 +107,7 @@ def integer(
     high: int = 2**63 - 1,
     default: int | None = None,
 ) -> int:
-    """A required (or defaulted) integer field within [low, high]."""
+    """Return a required (or defaulted) integer field within [low, high]."""
     value = document.get(field, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise WireError(field, "missing or not an integer", "Send an integer.")

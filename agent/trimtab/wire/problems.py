@@ -1,4 +1,4 @@
-"""Which refusals of the service are final.
+"""Decides which refusals of the service are final.
 
 A refusal is problem+json (RFC 9457). Its `type` is the address of the service's page of problem
 types and, after "#", the name of the type. Only these types mean that the same upload can never be
@@ -15,11 +15,12 @@ FINAL_PROBLEMS = frozenset(
     {"invalid-upload", "segment-conflict", "session-conflict", "too-many-labels"}
 )
 IMPORT_QUOTA = "import-quota"
-"""Imports have to wait, perhaps for hours; the service takes everything else."""
+"""The type of a quota of imports: they have to wait, perhaps for hours; the service takes
+everything else."""
 
 
 def is_final(problem_type: object) -> bool:
-    """Whether a problem's `type` is one of the service's own that are final.
+    """Return whether a problem's `type` is one of the service's own that are final.
 
     The host doesn't count: agents may reach the service under another name than browsers.
     """
@@ -27,7 +28,7 @@ def is_final(problem_type: object) -> bool:
 
 
 def is_import_quota(problem_type: object) -> bool:
-    """Whether a problem's `type` is the one of a quota of imports."""
+    """Return whether a problem's `type` is the one of a quota of imports."""
     return _name_of(problem_type) == IMPORT_QUOTA
 
 

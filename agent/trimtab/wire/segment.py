@@ -29,9 +29,9 @@ class SessionClock:
     session_id: UUID
     boot_id: str
     started_at_ns: int
-    """Wall clock of this machine, ns since the Unix epoch."""
+    """The start by this machine's wall clock, ns since the Unix epoch."""
     started_mono_ns: int
-    """CLOCK_MONOTONIC of this boot, ns."""
+    """The start on CLOCK_MONOTONIC of this boot, ns."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Block:
     """Series that share their ticks: `columns[name][i]` was read at `times_ms[i]`."""
 
     times_ms: list[int]
-    """Since the start of the segment."""
+    """The times since the start of the segment."""
     columns: dict[str, list[Number]]
     """Thinned blocks hold `name:min`, `name:mean`, `name:max`, `name:count` instead of `name`."""
 
@@ -51,13 +51,15 @@ class StepBlock:
     rank: int
     phase: str
     start_us: list[int]
-    """Since the start of the segment in which the step ended; negative if it began before."""
+    """The starts since the start of the segment in which the step ended; negative if it began
+    before."""
     duration_us: list[int]
-    """From the end of the step before (or of the pause before it) to the end of this one."""
+    """The durations from the end of the step before (or of the pause before it) to the end of this
+    one."""
     data_wait_us: list[int | None]
-    """The part of the duration in which the loop waited for its data; None: not measured."""
+    """The part of the duration in which the loop waited for its data; None if not measured."""
     samples: list[int | None]
-    """Training samples in the step (this rank's batch); None: not known."""
+    """Training samples in the step (this rank's batch); None if unknown."""
 
 
 @dataclass
@@ -74,7 +76,7 @@ class StepSummary:
     data_wait_sum_us: int | None
     samples: int | None
     histogram: dict[int, int] = field(default_factory=dict)
-    """floor(4 * log2(duration in us)) -> count."""
+    """The counts by floor(4 * log2(duration in us))."""
     slowest_us: list[int] = field(default_factory=list)
     """The longest durations of this second, at most 20."""
 
@@ -91,12 +93,16 @@ class Event:
     session; reason), `clock_step` (seconds: the wall clock was set).
 
     Of one rank, each with `rank`: `rank` (local_rank, world_size, pid), `phase_begin`,
-    `phase_end` (phase), `epoch` (number), `checkpoint` (seconds, bytes; sent at its end), `metric`
-    (name, value, step), `loader` (phase, workers, batch_size, prefetch_factor, pin_memory,
-    persistent_workers), `precision` (amp, parameters: types; tf32, cudnn_tf32), `gpu_memory`
-    (peak_allocated_bytes, peak_reserved_bytes, total_bytes), `profile` (first_step, steps,
-    bytes; 0 steps or bytes: it failed), `step_untimed` (phase, samples: a first step whose
-    start isn't known), `steps_lost` (count), and `events_lost` (count) of the whole node.
+    `phase_end` (phase), `epoch` (number), `epoch_length` (samples: the rank's in a whole loop over
+    its training loader), `checkpoint` (seconds, bytes; sent at its end), `metric` (name, value,
+    step), `loader` (phase, workers, batch_size, prefetch_factor, pin_memory, persistent_workers),
+    `precision` (amp, parameters: types; tf32, cudnn_tf32), `gpu_memory` (peak_allocated_bytes,
+    peak_reserved_bytes, total_bytes), `torch_memory` (allocated_bytes, reserved_bytes, retries,
+    failures), `gpu_out_of_memory` (gpu: its number in the process, requested_bytes, free_bytes,
+    total_bytes), `gpu_steps` (steps, gpu_seconds, launch_seconds: of the same steps), `profile`
+    (first_step, steps, bytes; 0 steps or bytes: it failed), `step_untimed` (phase, samples: a first
+    step whose start isn't known), `steps_lost` (count), and `events_lost` (count) of the whole
+    node.
     """
 
     time_ms: int
@@ -123,7 +129,7 @@ class Segment:
     clock: SessionClock
     seq: int
     start_ms: int
-    """Since the start of the session."""
+    """The segment's start, since the start of the session."""
     duration_ms: int
     resolution_ms: int
     blocks: list[Block] = field(default_factory=list)
@@ -131,7 +137,7 @@ class Segment:
     step_summaries: list[StepSummary] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
-    """Filled by the decoder only; never sent."""
+    """The refused parts, which only the decoder fills; never sent."""
 
     @property
     def sample_count(self) -> int:

@@ -9,5 +9,5 @@ _TIME_SUFFIX = re.compile(r"-\d{4}(?:-\d{2}){5}-\d{3}\Z")
 
 
 def job_of_training(name: str) -> str:
-    """The job of a training job: its name without the time of the run."""
+    """Return the job of a training job: its name without the time of the run."""
     return _TIME_SUFFIX.sub("", name) or name

@@ -29,7 +29,7 @@ def bottleneck(world: World, factor: float, name: str, threshold: float, loaded:
 
 
 def set_p95(node: Node, name: str, level: float) -> None:
-    """Shifted so that its 95th percentile at work is at `level`."""
+    """Shift a series so that its 95th percentile at work is at `level`."""
     values = node.series[name]
     shift = level - float(np.percentile(values[node.working], 95))
     node.series[name] = np.clip(values + shift, 0, 100)

@@ -12,7 +12,7 @@ Confounder = Callable[[World], None]
 
 
 def one_busy_core(world: World) -> None:
-    """A single core at 100 %, the others nearly idle."""
+    """Keep a single core at 100 %, the others nearly idle."""
 
     def change(node: Node) -> None:
         for core in range(node.vcpus):
@@ -27,17 +27,17 @@ def slow_start(world: World) -> None:
 
 
 def short_tail(world: World) -> None:
-    """Half a percent of the run."""
+    """Add a tail of half a percent of the run."""
     world.tail_seconds += 0.005 * world.seconds
 
 
 def saves(world: World) -> None:
-    """A checkpoint of two seconds after each epoch."""
+    """Save a checkpoint of two seconds after each epoch."""
     world.pauses.append(Pause("checkpoint", 2.0, gpu_pct=2.0))
 
 
 def evaluates(world: World) -> None:
-    """2 % of the run in evaluation, on a half busy GPU."""
+    """Evaluate for 2 % of the run, on a half busy GPU."""
     world.pauses.append(Pause("evaluate", 0.02 * world.seconds / world.epochs, gpu_pct=50.0))
 
 
@@ -46,7 +46,7 @@ def waits_for_data(world: World) -> None:
 
 
 def an_unused_gpu(world: World) -> None:
-    """One more GPU that nothing runs on."""
+    """Add one more GPU that nothing runs on."""
     number, world.gpus = world.gpus, world.gpus + 1
 
     def change(node: Node) -> None:
@@ -57,7 +57,7 @@ def an_unused_gpu(world: World) -> None:
 
 
 def breathing_memory(world: World) -> None:
-    """The GPUs' memory in use goes up and down by three points every two minutes."""
+    """Let the GPUs' memory in use go up and down by three points every two minutes."""
 
     def change(node: Node) -> None:
         wave = 1 + 0.05 * np.sin(node.times / 120 * 2 * np.pi)
@@ -68,7 +68,7 @@ def breathing_memory(world: World) -> None:
 
 
 def controller_at_work(world: World) -> None:
-    """The memory controller's activity, which is no footprint: 0 and 97 in turn."""
+    """Record the memory controller's activity, which is no footprint: 0 and 97 in turn."""
 
     def change(node: Node) -> None:
         for gpu in range(node.gpus):
@@ -79,7 +79,9 @@ def controller_at_work(world: World) -> None:
 
 
 def busy_neighbours(world: World) -> None:
-    """Other people's processes take most of what the run leaves of cores and memory, in bursts."""
+    """Let other people's processes take, in bursts, most of what the run leaves of cores and
+    memory.
+    """
     share = world.random.uniform(0.5, 0.9)
     period = world.random.uniform(60, 600)
 
@@ -95,7 +97,7 @@ def busy_neighbours(world: World) -> None:
 
 
 def skewed_steps(world: World) -> None:
-    """Sequences of different lengths: most steps are short, some are several times as long."""
+    """Use sequences of different lengths: most steps are short, some are several times as long."""
     world.step_skew = world.random.uniform(0.3, 0.7)
 
 

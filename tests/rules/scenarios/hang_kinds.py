@@ -12,7 +12,7 @@ Random = np.random.Generator
 
 
 def collective_spins(random: Random) -> Training:
-    """A rank never arrives: all GPUs spin in NCCL's kernel, and every rank polls the GPU."""
+    """Let a rank never arrive: all GPUs spin in NCCL's kernel, and every rank polls the GPU."""
     made = new(random)
     made.rest(made.ranks * random.uniform(0.97, 1.02), 0.03)
     share = random.uniform(0.08, 0.24)
@@ -22,7 +22,7 @@ def collective_spins(random: Random) -> Training:
 
 
 def a_rank_died(random: Random) -> Training:
-    """Its GPU idles, the others spin."""
+    """Make a training in which one GPU idles, and the others spin."""
     made = new(random, gpus=int(random.integers(2, 5)))
     made.rest((made.ranks - 1) * random.uniform(0.97, 1.02), 0.03)
     for gpu in range(1, made.gpus):
@@ -43,7 +43,7 @@ def data_loader_deadlock(random: Random) -> Training:
 
 
 def idle_after_an_exception(random: Random) -> Training:
-    """One rank waits for its dead child; the others wait for it without polling."""
+    """Let one rank wait for its dead child, and the others for it without polling."""
     made = new(random)
     made.rest(random.uniform(0.0, 0.02) * made.ranks, 0.002)
     made.memory[made.silent] *= random.uniform(0.5, 1.0)
@@ -58,14 +58,14 @@ def dead_file_server(random: Random) -> Training:
 
 
 def a_lock_spins(random: Random) -> Training:
-    """One thread waits in a loop, everything else sleeps."""
+    """Let one thread wait in a loop; everything else sleeps."""
     made = new(random)
     made.rest(random.uniform(0.98, 1.02), 0.02)
     return made
 
 
 def without_gpus(random: Random) -> Training:
-    """A training on many cores, of which one spins or none does anything."""
+    """Return a training on many cores, of which one spins or none does anything."""
     made = new(random, gpus=0)
     made.cores *= random.uniform(2.0, 3.0) * 2.1 / made.work_cores
     made.rest(random.choice([0.0, 0.03, 1.0]), 0.01)

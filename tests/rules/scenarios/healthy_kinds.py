@@ -30,13 +30,15 @@ def on_several_nodes(world: World) -> None:
 
 
 def on_cores(world: World) -> None:
-    """All of them work."""
+    """Let all cores work."""
     world.gpus = 0
     world.cpu_pct = world.random.uniform(88, 96)
 
 
 def evaluates_and_saves(world: World) -> None:
-    """After each epoch: 2 to 4 % of the run in evaluation, and two seconds for a checkpoint."""
+    """Pause after each epoch: 2 to 4 % of the run in evaluation, and two seconds for a
+    checkpoint.
+    """
     seconds = world.random.uniform(0.02, 0.04) * world.seconds / world.epochs
     world.pauses += [
         Pause("evaluate", seconds, gpu_pct=world.random.uniform(55, 80)),
@@ -45,13 +47,13 @@ def evaluates_and_saves(world: World) -> None:
 
 
 def without_the_hook(world: World) -> None:
-    """No steps, no phases: only the machine and the processes are seen."""
+    """Record no steps and no phases: only the machine and the processes are seen."""
     world.with_steps = False
     world.gpu_pct = world.random.uniform(86, 97)
 
 
 def that_compile_first(world: World) -> None:
-    """The first step takes a minute or two."""
+    """Let the first step take a minute or two."""
     took = world.random.uniform(40, 110)
     world.begin_seconds += took
 
@@ -64,7 +66,7 @@ def that_compile_first(world: World) -> None:
 
 
 def whose_gpus_breathe(world: World) -> None:
-    """Utilisation and memory go up and down; the memory controller's activity, too."""
+    """Let utilisation and memory go up and down; the memory controller's activity, too."""
     period = world.random.uniform(15, 60)
 
     def change(node: Node) -> None:
@@ -79,7 +81,7 @@ def whose_gpus_breathe(world: World) -> None:
 
 
 def seen_in_part(world: World) -> None:
-    """A tenth of the samples is missing, some of it for a minute at a time."""
+    """Leave out a tenth of the samples, some of it for a minute at a time."""
 
     def change(node: Node) -> None:
         gone = world.random.random(len(node.times)) < 0.05
@@ -93,7 +95,7 @@ def seen_in_part(world: World) -> None:
 
 
 def that_log_a_noisy_loss(world: World) -> None:
-    """It improves to the end, by less than its noise from one value to the next."""
+    """Log a loss that improves to the end, by less than its noise from one value to the next."""
     rate = world.random.uniform(0.8, 2.5)
 
     def change(node: Node) -> None:
@@ -109,7 +111,7 @@ def that_log_a_noisy_loss(world: World) -> None:
 
 
 def interrupted_twice(world: World) -> None:
-    """Each time it goes on within a minute, and does a few steps again."""
+    """Fail twice; each time the run goes on within a minute, and does a few steps again."""
     draw = world.random.uniform
     fails(
         world,
@@ -138,7 +140,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def healthy(kind: Kind, seed: int, resolution_seconds: float = 1.0) -> RunFrame:
-    """A run of half an hour to an hour and a half."""
+    """Return a run of half an hour to an hour and a half."""
     random = np.random.default_rng([20261122, KINDS.index(kind), seed])
     world = World(
         random,
@@ -155,6 +157,6 @@ def healthy(kind: Kind, seed: int, resolution_seconds: float = 1.0) -> RunFrame:
 
 
 def findings(run: RunFrame) -> Mapping[str, str]:
-    """What fires: the rule's id -> its sentence."""
+    """Return what fires: the rule's id -> its sentence."""
     verdicts = {each.rule_id: each.verdict for each in evaluate(run, {})}
     return {rule: v.summary for rule, v in verdicts.items() if v.state == "fired"}

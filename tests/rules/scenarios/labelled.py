@@ -17,7 +17,7 @@ POSITIVE, NEAR_MISS = (1.1, 2.0), (0.5, 0.9)
 
 @dataclass(frozen=True)
 class Scenario:
-    """How to make a synthetic run break a rule, and what else may happen in that run."""
+    """The way to make a synthetic run break a rule, and what else may happen in that run."""
 
     rule_id: str
     set_up: Callable[[World, float], None]
@@ -37,7 +37,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Score:
-    """Of one rule."""
+    """The score of one rule."""
 
     positives: int
     near_misses: int
@@ -70,7 +70,7 @@ def labelled(
 
 
 def score(runs: list[Labelled], fired: list[bool]) -> Score:
-    """`fired`: the verdict on each run."""
+    """Count how often a rule was right. `fired`: the verdict on each run."""
     pairs = list(zip(runs, fired, strict=True))
     return Score(
         positives=sum(run.should_fire for run in runs),

@@ -8,7 +8,7 @@ from rules.frame import NodeFrame, RunFrame
 
 
 def so_far(run: RunFrame, seconds: float) -> RunFrame:
-    """What is known of a run after so many seconds: no step that has not ended."""
+    """Return what is known of a run after so many seconds: no step that has not ended."""
     nodes = {key: _node_so_far(node, seconds) for key, node in run.nodes.items()}
     return replace(run, duration_seconds=seconds, final=False, nodes=nodes)
 

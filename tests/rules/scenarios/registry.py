@@ -9,7 +9,7 @@ from tests.rules.scenarios.labelled import Scenario
 
 
 def _scenario_of(rule_id: str) -> Scenario | None:
-    """What tests/rules/test_ID.py declares; None: the rule never fires."""
+    """Return what tests/rules/test_ID.py declares; None if the rule never fires."""
     scenario: Scenario | None = importlib.import_module(f"tests.rules.test_{rule_id}").SCENARIO
     return scenario
 

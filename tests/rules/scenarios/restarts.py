@@ -13,22 +13,23 @@ from tests.rules.scenarios.world import Node, World
 class Failure:
     at_seconds: float
     lost_seconds: float
-    """Before it, of steps that are done again."""
+    """The seconds before it of steps that are done again."""
     down_seconds: float
-    """From it to the next step."""
+    """The seconds from it to the next step."""
     is_known: bool = True
     """The step at which the run resumes is told."""
 
 
 def fails(world: World, failures: list[Failure]) -> None:
-    """The launcher starts the processes again. The time stays as it is: later steps have other
-    numbers."""
+    """Let the launcher start the processes again. The time stays as it is: later steps have other
+    numbers.
+    """
 
     def change(node: Node) -> None:
         rank = int(node.steps["rank"].min()) if len(node.steps) else 0
         node.events.append((0.0, "rank", {"rank": rank, "pid": 1, "restarts": 0}))
         for count, failure in enumerate(failures, 1):
-            _down(node, failure)
+            stop(node, failure.at_seconds, failure.at_seconds + failure.down_seconds)
             began = failure.at_seconds + min(5.0, failure.down_seconds / 2)
             node.events += [
                 (failure.at_seconds, "process_exit", {"exit_code": 1}),
@@ -40,9 +41,8 @@ def fails(world: World, failures: list[Failure]) -> None:
     world.changes.append(change)
 
 
-def _down(node: Node, failure: Failure) -> None:
-    """No step and no use of GPUs."""
-    start, end = failure.at_seconds, failure.at_seconds + failure.down_seconds
+def stop(node: Node, start: float, end: float) -> None:
+    """Let there be no step and no use of GPUs between these seconds."""
     ends = node.steps["start_seconds"] + node.steps["duration_seconds"]
     node.steps = node.steps[(ends <= start) | (node.steps["start_seconds"] >= end)]
     inside = (node.times >= start) & (node.times < end)
@@ -53,7 +53,7 @@ def _down(node: Node, failure: Failure) -> None:
 
 
 def _tell(node: Node, rank: int, failures: list[Failure]) -> None:
-    """The number of the step at which each process begins."""
+    """Tell the number of the step at which each process begins."""
     starts = node.steps["start_seconds"][node.steps["rank"] == rank].to_numpy(dtype=float)
     reached, since, done = 0, 0.0, 0
     if len(starts):

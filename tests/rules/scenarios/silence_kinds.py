@@ -13,7 +13,7 @@ Random = np.random.Generator
 
 
 def compiles(random: Random) -> Training:
-    """Shapes changed: the compiler runs on some cores and allocates."""
+    """Compile as shapes have changed: the compiler runs on some cores and allocates."""
     made = new(random)
     made.rest(random.uniform(1.0, 6.0), 0.1)
     _grows(made, random.uniform(1, 20) * MB)
@@ -28,7 +28,7 @@ def downloads(random: Random) -> Training:
 
 
 def tokenises(random: Random) -> Training:
-    """One core that reads text."""
+    """Read text on one core."""
     made = new(random, has_steps=bool(random.random() < 0.5))
     made.rest(1.0, 0.01)
     made.read[made.silent] = random.uniform(0.5, 200) * MB
@@ -52,7 +52,7 @@ def unpacks(random: Random) -> Training:
 
 
 def evaluates_on_cores(random: Random) -> Training:
-    """Not recorded; its memory comes and goes, or more than one core works."""
+    """Evaluate without recording it; memory comes and goes, or more than one core works."""
     made = new(random)
     made.rest(random.uniform(1.0, 1.4), 0.1)
     wave = np.sin(made.times / random.uniform(60, 200) * 2 * np.pi)
@@ -61,7 +61,7 @@ def evaluates_on_cores(random: Random) -> Training:
 
 
 def evaluates_on_gpu(random: Random) -> Training:
-    """Not recorded; small kernels, or generation that is bound by memory."""
+    """Evaluate without recording it; with small kernels, or generation that is bound by memory."""
     made = new(random)
     made.rest(1.0, 0.02)
     for gpu in range(made.gpus):
@@ -91,7 +91,7 @@ def uploads_a_checkpoint(random: Random) -> Training:
 
 
 def saves_slowly(random: Random) -> Training:
-    """To a network file system, which counts only as passed on."""
+    """Save to a network file system, which counts only as passed on."""
     made = new(random)
     made.rest(random.uniform(0.02, 0.2), 0.01)
     made.written[made.silent] = random.uniform(1, 50) * MB
@@ -99,7 +99,7 @@ def saves_slowly(random: Random) -> Training:
 
 
 def waits_for_a_slow_node(random: Random) -> Training:
-    """The other node still reads its data."""
+    """Wait for the other node, which still reads its data."""
     made = new(random)
     made.rest(made.ranks * 1.0, 0.02)
     for gpu in range(made.gpus):
@@ -122,7 +122,7 @@ def is_suspended(random: Random) -> Training:
 
 
 def is_debugged(random: Random) -> Training:
-    """A debugger holds one rank, the others wait for it."""
+    """Let a debugger hold one rank, for which the others wait."""
     made = new(random)
     made.rest((made.ranks - 1) * 1.0, 0.02)
     made.suspended[made.silent] = 1
@@ -143,7 +143,7 @@ def notebook_idles(random: Random) -> Training:
 
 
 def waits_in_a_queue(random: Random) -> Training:
-    """It has not begun: nothing is computed before its turn comes."""
+    """Wait before it has begun: nothing is computed before its turn comes."""
     made = new(random, has_steps=False)
     made.silent[:] = True
     made.rest(random.uniform(0.0, 1.0), 0.01)
@@ -151,7 +151,7 @@ def waits_in_a_queue(random: Random) -> Training:
 
 
 def steps_are_long(random: Random) -> Training:
-    """A step takes minutes, in which it waits for simulations elsewhere."""
+    """Let a step take minutes, in which it waits for simulations elsewhere."""
     made = new(random, step_seconds=random.uniform(120, 400))
     made.silent_seconds = made.step_seconds * random.uniform(3, 9)
     made.before_seconds, made.after_seconds = 60 + 12 * made.step_seconds, 0.0
@@ -162,7 +162,7 @@ def steps_are_long(random: Random) -> Training:
 
 
 def is_over(random: Random) -> Training:
-    """The work is done, and the program ends after a while: its idle tail."""
+    """Let the work be done; the program ends after a while: its idle tail."""
     made = new(random, is_final=True)
     made.after_seconds = 0.0
     made.begin()
@@ -173,7 +173,7 @@ def is_over(random: Random) -> Training:
 
 
 def pauses_as_usual(random: Random) -> Training:
-    """After each of some epochs it waits for labels that people make."""
+    """Wait, after each of some epochs, for labels that people make."""
     pauses = int(random.integers(3, 6))
     made = new(random, pauses=pauses, step_seconds=1.0, is_final=True)
     made.rest(random.uniform(0.0, 0.05), 0.01)

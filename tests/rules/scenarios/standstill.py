@@ -43,7 +43,7 @@ class Training:
     silent: NDArray[np.bool_] = field(init=False)
 
     def begin(self) -> None:
-        """The samples of work that never pauses."""
+        """Make the samples of work that never pauses."""
         draw = self.random.uniform
         self.length = self.before_seconds + self.pauses * (self.silent_seconds + self.after_seconds)
         self.times = np.arange(0.0, self.length, SAMPLED_SECONDS)
@@ -72,7 +72,7 @@ class Training:
         self.unknown = np.zeros(count, dtype=bool)
 
     def rest(self, cores: float = 0.0, noise: float = 0.0) -> None:
-        """In silence: GPUs idle, and so much CPU time that varies little."""
+        """Rest in silence: GPUs idle, and so much CPU time that varies little."""
         at, count = self.silent, int(self.silent.sum())
         self.cores[at] = np.abs(cores + self.random.normal(0, noise, count))
         self.memory[at] = self.memory[0]
@@ -89,7 +89,7 @@ class Training:
         self.memory_busy[number][at] = memory_busy
 
     def starts_up(self) -> None:
-        """A minute of start-up before the work."""
+        """Add a minute of start-up before the work."""
         at = self.times < 60
         for gpu in range(self.gpus):
             self.busy[gpu][at], self.memory_busy[gpu][at] = 0.0, 0.0
@@ -131,7 +131,7 @@ class Training:
         return replace(run, final=self.is_final)
 
     def _neighbours(self) -> Floats:
-        """Busy cores of others on the machine: none, or many."""
+        """Return the busy cores of others on the machine: none, or many."""
         if self.random.random() < 0.5:
             return np.full(len(self.times), 0.05)
         level = self.random.uniform(0.2, 0.9) * self.vcpus
@@ -154,7 +154,7 @@ class Training:
 
 
 def new(random: np.random.Generator, **given: Any) -> Training:
-    """A training whose silence lasts 1.15 to 2 times what `hung` needs."""
+    """Return a training whose silence lasts 1.15 to 2 times what `hung` needs."""
     made = Training(random, gpus=int(random.integers(1, 5)))
     made.step_seconds = float(np.exp(random.uniform(np.log(0.4), np.log(90))))
     made.is_final = bool(random.random() < 0.3)

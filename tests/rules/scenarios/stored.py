@@ -37,7 +37,9 @@ class Stored:
     nodes: tuple[NodeHistory, ...]
 
     def read(self, resolution_seconds: float, shift_seconds: float = 0.0) -> RunFrame:
-        """The run on that grid, whose first cell begins `shift_seconds` before the first sample."""
+        """Return the run on that grid, whose first cell begins `shift_seconds` before the first
+        sample.
+        """
         start = START - timedelta(seconds=shift_seconds)
         end = START + timedelta(seconds=self.frame.duration_seconds)
         final = self.frame.final
@@ -48,13 +50,13 @@ class Stored:
 
 
 def stored(frame: RunFrame, store: Memory) -> Stored:
-    """Uploaded in segments, then compacted like the hours of an ended run."""
+    """Upload a run in segments, then compact it like the hours of an ended run."""
     nodes = tuple(_stored(node, frame, store, n) for n, node in enumerate(frame.nodes.values()))
     return Stored(store, frame, nodes)
 
 
 def without_raw_samples(run: Stored) -> Stored:
-    """What is left of it once retention has deleted the raw samples: their tiers."""
+    """Return what is left of it once retention has deleted the raw samples: their tiers."""
     nodes = tuple(
         NodeHistory(n.key, n.hardware, n.intervals, (), tuple(r for r in n.chunks if not _raw(r)))
         for n in run.nodes
@@ -67,7 +69,7 @@ def _raw(ref) -> bool:  # type: ignore[no-untyped-def]
 
 
 def uploaded(frame: RunFrame, store: Memory, segment_seconds: float) -> Stored:
-    """Uploaded in segments of that length, as those of a run that is still going on."""
+    """Upload a run in segments of that length, as those of a run that is still going on."""
     samples = round(segment_seconds / frame.resolution_seconds)
     every = enumerate(frame.nodes.values())
     nodes = tuple(_uploaded(node, frame, store, n, samples) for n, node in every)

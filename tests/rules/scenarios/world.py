@@ -21,13 +21,13 @@ Series = dict[str, Floats]
 
 @dataclass
 class Pause:
-    """Between two epochs: what it is, how long, and how busy the GPUs are."""
+    """A pause between two epochs: what it is, how long, and how busy the GPUs are."""
 
     kind: str
     seconds: float
     gpu_pct: float = 0.0
     is_told: bool = True
-    """Recorded as a phase; otherwise unexplained."""
+    """True if it is recorded as a phase; otherwise it is unexplained."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Node:
     key: str
     times: Floats
     working: NDArray[np.bool_]
-    """In training steps."""
+    """True in training steps."""
     series: Series
     steps: pd.DataFrame
     events: list[tuple[float, str, dict[str, Any]]]
@@ -105,7 +105,7 @@ class World:
         return node
 
     def _loop(self, number: int) -> tuple[pd.DataFrame, list[tuple[float, Pause]]]:
-        """Steps of every rank, and each pause with its start."""
+        """Return steps of every rank, and each pause with its start."""
         between = sum(pause.seconds for pause in self.pauses)
         end = self.seconds - self.tail_seconds
         length = (end - self.begin_seconds) / self.epochs - between
@@ -140,7 +140,7 @@ class World:
         return pd.concat(tables, ignore_index=True), pauses
 
     def _lengths(self, count: int) -> Floats:
-        """Of steps, around 1."""
+        """Return lengths of steps, around 1."""
         if self.step_skew is None:
             return np.clip(self.random.normal(1, self.step_noise, count), 0.7, 1.3)
         return self.random.lognormal(0.0, self.step_skew, count)
@@ -204,9 +204,12 @@ class World:
         )
 
     def _with_gaps(self, table: pd.DataFrame) -> pd.DataFrame:
-        """2 % of the ticks, and one stretch of 15 to 45 s, unknown in every series."""
+        """Make 2 % of the ticks unknown in every series, and one stretch of 15 to 45 s, but at most
+        a twentieth of the run.
+        """
         gaps = self.random.random(len(table)) < 0.02
         long = int(self.random.uniform(15, 45) / self.resolution_seconds)
+        long = min(long, len(table) // 20)
         start = int(self.random.uniform(0.1, 0.9) * max(len(table) - long, 1))
         gaps[start : start + long] = True
         return table.mask(pd.Series(gaps, index=table.index), axis=0)

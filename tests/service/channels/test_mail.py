@@ -41,7 +41,7 @@ def mailbox(send_through):
 
 
 def again() -> None:
-    """Another round, when the pause and every lease are over."""
+    """Let another round begin, when the pause and every lease are over."""
     Mail.objects.update(due_at=timezone.now(), leased_until=None)
     mailing.one_round()
 
@@ -65,7 +65,7 @@ def test_it_arrives_byte_for_byte_as_mail_programs_need_it(team, mailbox):
 
 
 def _unfolded(body: bytes) -> dict[bytes, bytes]:
-    """Header lines as they came, only unfolded."""
+    """Return the header lines as they came, only unfolded."""
     lines = body.split(b"\r\n\r\n")[0].replace(b"\r\n ", b" ").split(b"\r\n")
     return {name: value.strip() for name, _, value in (line.partition(b":") for line in lines)}
 

@@ -18,7 +18,7 @@ from webapp.accounts.models import User
 @signed_in_only
 @require_http_methods(["GET", "POST"])
 def account(request: PersonRequest) -> HttpResponse:
-    """Name and address."""
+    """Shows and edits name and address."""
     user: User = request.user
     form = PersonForm(request.POST or None, instance=user)
     if request.method == "POST" and form.is_valid():

@@ -21,7 +21,7 @@ PAGE_ENTRIES = 50
 @owners_only
 @require_safe
 def history(request: PersonRequest) -> HttpResponse:
-    """Changes to money, access and rules, the latest first."""
+    """Shows changes to money, access and rules, the latest first."""
     entries = _chosen(request)
     context = {
         "page": Paginator(entries, PAGE_ENTRIES).get_page(request.GET.get("page")),
@@ -36,7 +36,7 @@ def history(request: PersonRequest) -> HttpResponse:
 @owners_only
 @require_safe
 def history_csv(request: PersonRequest) -> HttpResponse:
-    """All entries that match the filter; times are UTC."""
+    """Answers all entries that match the filter; times are UTC."""
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="history.csv"'
     writer = csv.writer(answer)

@@ -20,7 +20,9 @@ from webapp.accounts.views.sign_in import enter, remember
 @never_cache
 @sensitive_post_parameters()
 def accept_invitation(request: HttpRequest, secret: str) -> HttpResponse:
-    """A new person creates an account; a person with an account signs in first."""
+    """Accepts an invitation. A new person creates an account; a person with an account signs in
+    first.
+    """
     invitation = members.open_invitation(secret)
     if invitation is None:
         return _page(request, None, {}, 410)

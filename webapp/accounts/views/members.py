@@ -41,8 +41,9 @@ def list_members(request: PersonRequest) -> HttpResponse:
 
 
 def _invite(request: PersonRequest, form: InvitationForm) -> tuple[str, bool]:
-    """The link of the new invitation, and whether it was mailed; empty with the reason in the
-    form."""
+    """Return the link of the new invitation, and whether it was mailed; empty with the reason in
+    the form.
+    """
     email, role = form.cleaned_data["email"], form.cleaned_data["role"]
     try:
         secret = members.invite(request.workspace, request.user, email, role)

@@ -24,7 +24,9 @@ UNKNOWN = (
 @require_safe
 @never_cache
 def oidc_begin(request: HttpRequest) -> HttpResponse:
-    """A link, not a form: our content security policy forbids forms that lead to another site."""
+    """Sends the person to the provider. A link leads here, not a form: our content security policy
+    forbids forms that lead to another site.
+    """
     if not settings.OIDC_ISSUER:
         return redirect("accounts:sign_in")
     from webapp.accounts import oidc
@@ -39,7 +41,7 @@ def oidc_begin(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def oidc_return(request: HttpRequest) -> HttpResponse:
-    """The provider sends people back here."""
+    """Signs the person in whom the provider sends back here."""
     if not settings.OIDC_ISSUER:
         return redirect("accounts:sign_in")
     from webapp.accounts import oidc

@@ -16,7 +16,7 @@ from webapp.accounts.forms import AddressForm, NewPasswordForm
 from webapp.accounts.views.sign_in import enter
 
 OPENED = "set"
-"""Replaces the link's secret in the URL once the link was opened."""
+"""The text that replaces the link's secret in the URL once the link was opened."""
 LINK = "password_link"
 """Session key: the link's secret, which must not stay in a URL that is passed on or logged."""
 
@@ -48,7 +48,7 @@ def _limited(request: HttpRequest, wait_seconds: int) -> HttpResponse:
 @never_cache
 @sensitive_post_parameters()
 def new_password(request: HttpRequest, user_key: str, reset_token: str) -> HttpResponse:
-    """Setting the password signs in and ends all other sessions."""
+    """Sets a new password, which signs in and ends all other sessions."""
     if reset_token != OPENED:
         request.session[LINK] = reset_token
         return redirect("accounts:new_password", user_key, OPENED)

@@ -1,4 +1,4 @@
-"""Where a person is signed in."""
+"""The devices on which a person is signed in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.accounts.access import PersonRequest, signed_in_only
 @signed_in_only
 @require_safe
 def list_sessions(request: PersonRequest) -> HttpResponse:
-    """Device, address and last use of each session."""
+    """Shows device, address and last use of each session."""
     listed = [
         (held, sessions.device_name(held.user_agent)) for held in sessions.of_person(request.user)
     ]

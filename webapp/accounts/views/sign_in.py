@@ -29,7 +29,7 @@ PENDING = "sign_in_pending"
 """Session key: the person who has yet to enter a code, as `_pending` reads it."""
 PENDING_SECONDS = 600
 WRONG = "Wrong email address or password."
-"""The same whether or not the account exists."""
+"""The message for a wrong password, the same whether or not the account exists."""
 
 
 @open_to_everybody
@@ -58,19 +58,19 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def sign_in_page(
     request: HttpRequest, form: SignInForm | None = None, status: int = 200, **more: object
 ) -> HttpResponse:
-    """All ways to sign in. `more` may have `problem`, the reason for a refusal."""
+    """Shows all ways to sign in. `more` may have `problem`, the reason for a refusal."""
     provider = settings.OIDC_NAME if settings.OIDC_ISSUER else ""
     context = {"form": form or SignInForm(), "provider": provider, **more}
     return render(request, "accounts/sign_in.html", context, status=status)
 
 
 def locked_out(request: HttpRequest, _credentials: dict[str, Any], **_: Any) -> HttpResponse:
-    """The answer after too many wrong passwords for one account from one network."""
+    """Answers after too many wrong passwords for one account from one network."""
     return _limited(request, int(settings.AXES_COOLOFF_TIME.total_seconds()))
 
 
 def _limited(request: HttpRequest, wait_seconds: int) -> HttpResponse:
-    """The same page for each limit, whether or not the account exists."""
+    """Answer the same page for each limit, whether or not the account exists."""
     minutes = math.ceil(wait_seconds / 60)
     answer = sign_in_page(request, status=429, locked_minutes=minutes)
     answer["Retry-After"] = str(wait_seconds)
@@ -81,7 +81,9 @@ def _limited(request: HttpRequest, wait_seconds: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 def use_link(request: HttpRequest, secret: str) -> HttpResponse:
-    """GET asks, POST signs in and uses the link up: programs that preview links send only GET."""
+    """Asks by GET; signs in and uses the link up by POST: programs that preview links send only
+    GET.
+    """
     link = links.find(secret)
     problem = links.problem(link)
     if request.method == "GET" or problem:
@@ -99,7 +101,7 @@ def use_link(request: HttpRequest, secret: str) -> HttpResponse:
 @never_cache
 @sensitive_post_parameters("code")
 def sign_in_code(request: HttpRequest) -> HttpResponse:
-    """The second step: a code of the app, or a recovery code."""
+    """Asks for the second step: a code of the app, or a recovery code."""
     remember(request, request.GET.get("next", ""))
     user = _pending(request)
     if user is None or not second_factor.is_on(user):
@@ -113,7 +115,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 
 
 def _accepted(user: User, form: CodeForm) -> Device | None:
-    """The device that the code is valid for; None with the reason in the form."""
+    """Return the device that the code is valid for; None with the reason in the form."""
     try:
         device = second_factor.accepted(user, form.cleaned_data["code"])
     except second_factor.TooManyCodesError as error:
@@ -134,7 +136,9 @@ def _enter_by_code(request: HttpRequest, user: User, device: Device) -> HttpResp
 
 
 def _pending(request: HttpRequest) -> User | None:
-    """The person who has yet to enter a code, after the password or in a session without one."""
+    """Return the person who has yet to enter a code, after the password or in a session without
+    one.
+    """
     held = request.session.get(PENDING)
     if held is None or time.time() - held["at"] > PENDING_SECONDS:
         is_signed_in = isinstance(request.user, User)

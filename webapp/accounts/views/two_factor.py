@@ -24,7 +24,7 @@ from webapp.accounts.views.sign_in import NEXT, remember
 @require_http_methods(["GET", "POST"])
 @sensitive_post_parameters()
 def two_factor(request: PersonRequest) -> HttpResponse:
-    """The set-up with its QR code; once it is on, recovery codes and switching off."""
+    """Shows the set-up with its QR code; once it is on, recovery codes and switching off."""
     remember(request, request.GET.get("next", ""))
     if second_factor.is_on(request.user):
         return _on_page(request, ConfirmForm(request.user))
@@ -65,7 +65,7 @@ def switch_off(request: PersonRequest) -> HttpResponse:
 
 
 def _switch_on(request: PersonRequest, form: SetUpTwoFactorForm) -> list[str]:
-    """The recovery codes; none with the reason in the form. All other sessions end."""
+    """Return the recovery codes; none with the reason in the form. All other sessions end."""
     try:
         done = second_factor.switch_on(request.user, form.cleaned_data["code"])
     except second_factor.TooManyCodesError as error:
@@ -106,6 +106,8 @@ def _codes_page(request: PersonRequest, codes: list[str]) -> HttpResponse:
 
 
 def _qr(app: TOTPDevice) -> SafeString:
-    """Black on white in both themes, for cameras; without styles, which our policy forbids."""
+    """Return the QR code: black on white in both themes, for cameras; without styles, which our
+    policy forbids.
+    """
     code = segno.make(app.config_url, error="m")
     return mark_safe(code.svg_inline(omitsize=True, border=4, light="#fff"))  # noqa: S308

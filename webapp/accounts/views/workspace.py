@@ -33,14 +33,14 @@ def switch(request: PersonRequest) -> HttpResponse:
 @signed_in_only
 @require_safe
 def no_workspace(request: HttpRequest) -> HttpResponse:
-    """The page of a person who isn't a member of any workspace."""
+    """Shows the page of a person who isn't a member of any workspace."""
     return render(request, "accounts/no_workspace.html")
 
 
 @signed_in_only
 @require_http_methods(["GET", "POST"])
 def new_workspace(request: PersonRequest) -> HttpResponse:
-    """The creator becomes the owner."""
+    """Creates a workspace, of which the creator becomes the owner."""
     form = NewWorkspaceForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         made = setup.new_workspace(form.cleaned_data["name"], request.user)
@@ -52,7 +52,7 @@ def new_workspace(request: PersonRequest) -> HttpResponse:
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
 def general(request: PersonRequest) -> HttpResponse:
-    """Name and time zone."""
+    """Edits name and time zone."""
     workspace = request.workspace
     before = {name: getattr(workspace, name) for name in WorkspaceForm.Meta.fields}
     form = WorkspaceForm(request.POST or None, instance=workspace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -14,26 +15,31 @@ from webapp.advice.selectors.savings import (
     calibration_of,
     risk_words,
     rung_words,
+    runs_gone_back,
     saving_lines,
     saving_of,
     with_savings,
 )
+from webapp.advice.settling import counted_until, is_over
+from webapp.runs.models import Run
 
 
 @dataclass(frozen=True)
 class CandidateLine:
-    """One machine that could run the workload. Costs are USD per run; None: no price."""
+    """One machine that could run the workload. Costs are USD per run; None without a price."""
 
     machine: str
     size: str
     is_chosen: bool
     is_present: bool
     seconds: list[float]
-    """Low, middle, high."""
+    """The low, middle and high estimate."""
     usd: list[Decimal | None]
     list_price_of: str
     """The day on which its price was last confirmed, if that was too long ago."""
     why_not: str
+    to_check: str
+    """The thing to check of a machine that its provider's list lacks; empty if it is listed."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,13 @@ class Advice:
     row: Recommendation
     saving: Saving
     rung: str
-    """What the estimate rests on, in words."""
+    """The basis of the estimate, in words."""
     risk: str
     realised: list[SavingLine]
+    not_followed: list[Run]
+    """The runs that went back, the newest first."""
     calibration: float | None
-    """Realised over promised; None: not known."""
+    """The realised saving over the promised one; None if unknown."""
     possible: list[CandidateLine]
     rejected: list[CandidateLine]
 
@@ -55,9 +63,25 @@ class Advice:
 
     @property
     def was_followed_unseen(self) -> bool:
-        """By a run that began before anybody had opened it."""
+        """Return whether a run followed it that began before anybody had opened it."""
         claimed_by, seen_at = self.row.claimed_by, self.row.seen_at
         return claimed_by is not None and (seen_at is None or seen_at > claimed_by.began_at)
+
+    @property
+    def is_advised(self) -> bool:
+        """Return whether the newest run gives reason for it and doesn't follow it."""
+        return self.row.state == Recommendation.ACTIVE or self.row.reopened_by_id is not None
+
+    @property
+    def counted_until(self) -> datetime | None:
+        """Return when the year of counting ended; None if it hasn't, or no run followed."""
+        return counted_until(self.row) if is_over(self.row) else None
+
+    @property
+    def own_way(self) -> Run | None:
+        """The newest run that followed it in its own way."""
+        runs = [line.row.run for line in self.realised if line.row.is_own_way]
+        return runs[-1] if runs else None
 
     @property
     def is_open(self) -> bool:
@@ -65,7 +89,7 @@ class Advice:
 
 
 def advice(rows: Iterable[Recommendation], present_types: Iterable[str] = ()) -> list[Advice]:
-    """`present_types`: the run's instance types."""
+    """Return the rows with their figures. `present_types` are the run's instance types."""
     return [_advice(row, set(present_types)) for row in with_savings(rows)]
 
 
@@ -77,6 +101,7 @@ def _advice(row: Recommendation, present: set[str]) -> Advice:
         rung=rung_words(row),
         risk=risk_words(row),
         realised=saving_lines(row),
+        not_followed=runs_gone_back(row),
         calibration=calibration_of(row),
         possible=[line for line in lines if not line.why_not],
         rejected=[line for line in lines if line.why_not],
@@ -94,6 +119,7 @@ def _line(candidate: dict[str, Any], change: dict[str, Any], present: set[str]) 
         usd=[_usd(candidate[f"cost_{part}_usd"]) for part in ("low", "mid", "high")],
         list_price_of=candidate.get("list_price_of") or "",
         why_not=candidate["rejected_because"],
+        to_check=candidate.get("to_check") or "",
     )
 
 

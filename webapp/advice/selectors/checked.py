@@ -1,22 +1,39 @@
-"""What the advisor checked about a run, beside what it recommends."""
+"""The advisor's checks of a run, beside what it recommends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 from advisor.advice.buying import not_considered
-from advisor.advice.checked import Checked, checked
+from advisor.advice.checked import Checked, checked, conclusion
+from advisor.advice.inputs import Input, Prices, machine_inputs
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
-from advisor.sizing.demand import missing_for_demand
+from advisor.pricing.catalogue import catalogue
 from rules.engine import Judgement as RuleJudgement
 from rules.registry import all_rules
 from rules.rule import Numbers, State, Verdict
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Judgement
 from webapp.analysis.pricing import price_key
+from webapp.prices import scope as prices
+from webapp.prices.machines import catalogue_in
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
+
+
+@dataclass(frozen=True)
+class WhatWasChecked:
+    """The checks of a run, what they rest on, and what they come to."""
+
+    lines: list[Checked] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)
+    """The inputs behind a statement about other machines; empty if nothing is stated."""
+
+    @property
+    def conclusion(self) -> str:
+        return conclusion(self.lines, self.inputs)
 
 
 def checked_of(
@@ -24,14 +41,30 @@ def checked_of(
     nodes: Sequence[Node],
     judged: Iterable[Judgement],
     advised: Iterable[Recommendation],
-) -> list[Checked]:
-    """Nothing before a run that finished is analysed as a whole, and for a probe."""
+) -> WhatWasChecked:
+    """Return the checks; none before a run that finished is analysed as a whole, and for a
+    probe.
+    """
     known = [plain(row) for row in judged if row.rule in all_rules() and not row.is_provisional]
     if run.state != Run.FINISHED or run.is_probe or not known:
-        return []
-    missing = missing_for_demand([facts(node) for node in nodes], run.summary)
+        return WhatWasChecked()
+    inputs = _inputs(run, nodes, known)
     is_machine_advised = any(row.kind == CHANGE_INSTANCE_TYPE for row in advised)
-    return checked(known, missing, is_machine_advised, _not_considered(run, nodes))
+    lines = checked(known, inputs, is_machine_advised, _not_considered(run, nodes))
+    return WhatWasChecked(lines, inputs)
+
+
+def _inputs(run: Run, nodes: Sequence[Node], judged: Sequence[RuleJudgement]) -> list[Input]:
+    machines = [facts(node) for node in nodes]
+    has_price = run.cost_usd is not None
+    seconds = run.duration.total_seconds() if run.duration else 0.0
+    if not nodes:
+        return machine_inputs([], run.summary, seconds, judged, Prices(has_price, False), {})
+    key = price_key(nodes[0])
+    priced = Prices(has_price, has_price and prices.has_others(run.workspace, key))
+    is_bundled = key.instance_type in catalogue()
+    types = catalogue() if is_bundled else catalogue_in(key.region, key.provider)
+    return machine_inputs(machines, run.summary, seconds, judged, priced, types)
 
 
 def _not_considered(run: Run, nodes: Sequence[Node]) -> list[str]:

@@ -18,7 +18,7 @@ AXIS_SECONDS = (
     *(86_400 * days for days in (2, 4, 10, 20, 40, 100)),
 )
 SHAPES = {"measured": "square", "same": "circle"}
-"""How the speed is known -> the shape of its mark; others are a diamond."""
+"""The shape of a mark by how the speed is known; others are a diamond."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Point:
 @dataclass(frozen=True)
 class Drawing:
     points: list[Point]
-    """Those behind first."""
+    """The points, those behind first."""
     front: list[tuple[float, float, float, float]]
-    """Lines between those than which none is both faster and cheaper."""
+    """The lines between those than which none is both faster and cheaper."""
     longest_seconds: float
     top_usd: Decimal
 
@@ -67,8 +67,9 @@ def drawing(
     present: Candidate | None,
     rung: Callable[[Candidate], str],
 ) -> Drawing | None:
-    """None: none has a price. The axes begin at 0, and end beyond the answer, the run's own
-    machines and the front; wide intervals are cut there, so that the points stay apart.
+    """Return the drawing, or None if no candidate has a price. The axes begin at 0, and end beyond
+    the answer, the run's own machines and the front; wide intervals are cut there, so that the
+    points stay apart.
 
     Args:
         rung: how the speed of a candidate is known.
@@ -108,7 +109,9 @@ def _kind(each: Candidate, ids: dict[str, set[int]]) -> str:
 
 
 def _inside(x: float, y: float, x_high: float, y_high: float) -> float:
-    """The share of the line from a point to the end of its interval that is within the axes."""
+    """Return the share of the line from a point to the end of its interval that is within the
+    axes.
+    """
     across = (100 - x) / (x_high - x) if x_high > 100 else 1.0
     return min(across, y / (y - y_high) if y_high < 0 else 1.0)
 

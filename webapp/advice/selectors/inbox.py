@@ -10,15 +10,17 @@ from django.db.models import CharField, Count, F, Max, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.http import QueryDict
 
-from webapp.advice.models import Recommendation
+from webapp.advice.models import IS_OPEN, Recommendation
 from webapp.advice.selectors.savings import RISKS, Saving, risk_words, rung_words, saving_of
 
-STATES: dict[str, tuple[str, ...]] = {
-    "open": (Recommendation.ACTIVE,),
-    "followed": Recommendation.FOLLOWED,
-    "snoozed": (Recommendation.SNOOZED,),
-    "dismissed": (Recommendation.DISMISSED,),
+STATES: dict[str, Q] = {
+    "open": IS_OPEN,
+    "followed": Q(state__in=Recommendation.FOLLOWED),
+    "snoozed": Q(state=Recommendation.SNOOZED),
+    "dismissed": Q(state=Recommendation.DISMISSED),
 }
+"""The conditions of states. What is open again because the newest run went back is among the
+followed ones, too."""
 MOST_CHARACTERS = 200
 MOST_OWNERS = 50
 RISK_LIMITS = {words: most for most, words in RISKS[:-1]}
@@ -29,8 +31,10 @@ _OWNER = Coalesce(NullIf("run__owner", Value("")), F("job__owner"), output_field
 
 @dataclass(frozen=True)
 class InboxFilter:
-    """`?state=open|followed|snoozed|dismissed&q=TEXT&kind=&effort=&owner=&risk=`, the last one the
-    highest risk. Unknown values of `state` and `risk` are ignored."""
+    """Filter of the list:
+    `?state=open|followed|snoozed|dismissed&q=TEXT&kind=&effort=&owner=&risk=`, the last one the
+    highest risk. Unknown values of `state` and `risk` are ignored.
+    """
 
     state: str = "open"
     text: str = ""
@@ -53,12 +57,14 @@ class InboxFilter:
 
     @property
     def is_all(self) -> bool:
-        """Nothing is left out of the state."""
+        """Return whether nothing is left out of the state."""
         return not (self.text or self.kind or self.effort or self.owner or self.risk)
 
     def rows(self, rows: QuerySet[Recommendation]) -> QuerySet[Recommendation]:
-        """Open ones by their monthly saving, the others by when they changed."""
-        chosen = rows.filter(state__in=STATES[self.state])
+        """Return the filtered rows: open ones by their monthly saving, the others by when they
+        changed.
+        """
+        chosen = rows.filter(STATES[self.state])
         if self.text:
             named = Q(title__icontains=self.text) | Q(job__name__icontains=self.text)
             chosen = chosen.filter(named)
@@ -82,12 +88,12 @@ class InboxLine:
     saving: Saving
     risk: str
     rung: str
-    """What the estimate rests on, in words."""
+    """The basis of the estimate, in words."""
 
 
 @dataclass(frozen=True)
 class Offered:
-    """What there is to filter by."""
+    """Values to filter by."""
 
     kinds: list[str]
     efforts: list[str]
@@ -100,8 +106,7 @@ def lines(rows: Iterable[Recommendation]) -> list[InboxLine]:
 
 
 def offered(rows: QuerySet[Recommendation]) -> Offered:
-    every = rows.filter(state__in=[each for states in STATES.values() for each in states])
-    plain = every.select_related(None).order_by()
+    plain = rows.exclude(state=Recommendation.EXPIRED).select_related(None).order_by()
     kinds, efforts, owners = set(), set(), set()
     for kind, effort, owner in plain.values_list("kind", "effort", _OWNER).distinct():
         kinds.add(kind)
@@ -111,27 +116,27 @@ def offered(rows: QuerySet[Recommendation]) -> Offered:
 
 
 def counts(rows: QuerySet[Recommendation]) -> dict[str, int]:
-    """By the names in `STATES`."""
+    """Return the counts by the names in `STATES`."""
     plain = rows.select_related(None).order_by()
-    by_state = dict(plain.values_list("state").annotate(rows=Count("pk")))
-    return {name: sum(by_state.get(each, 0) for each in states) for name, states in STATES.items()}
+    return plain.aggregate(**{name: Count("pk", filter=chosen) for name, chosen in STATES.items()})
 
 
 @dataclass(frozen=True)
 class OpenSaving:
-    """What could be saved a month: the best of each job, since several may exclude one another."""
+    """Possible saving a month: the best of each job, since several may exclude one another."""
 
     usd: Decimal | None
-    """None: no price."""
+    """The amount; None without a price."""
     job_count: int
-    """Those with a saving a month, or without a price; all if no job ran in the last month."""
+    """The number of jobs with a saving a month, or without a price; all if no job ran in the last
+    month."""
     unpriced_count: int = 0
-    """Of these jobs, those that aren't in the sum."""
+    """The number of these jobs that aren't in the sum."""
 
 
 def open_saving(rows: QuerySet[Recommendation]) -> OpenSaving:
-    """Of the open ones among `rows`."""
-    active = rows.filter(state=Recommendation.ACTIVE).select_related(None).order_by()
+    """Return the possible saving of the open ones among `rows`."""
+    active = rows.filter(IS_OPEN).select_related(None).order_by()
     best = active.values("job").annotate(best=Max("monthly_saving_usd"))
     sums = best.aggregate(
         jobs=Count("job"),
@@ -147,5 +152,5 @@ def open_saving(rows: QuerySet[Recommendation]) -> OpenSaving:
 
 
 def _short(text: str) -> str:
-    """PostgreSQL takes no NUL."""
+    """Return the text without NUL, which PostgreSQL refuses, and not too long."""
     return text.replace("\0", "").strip()[:MOST_CHARACTERS]

@@ -1,4 +1,4 @@
-"""How often machines like a run's are interrupted, in the runs of its workspace."""
+"""Measures how often machines like a run's are interrupted, in the runs of its workspace."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _KIND = ("node__provider", "node__region", "node__instance_type")
 
 
 def rate_of(workspace: Workspace, demand: Demand, now: datetime) -> InterruptionRate | None:
-    """Of a node of the run's type, region and purchase option, by the last 90 days; None: they
-    tell too little."""
+    """Return the rate of a node of the run's type, region and purchase option, by the last 90 days;
+    None if they tell too little.
+    """
     like = Seen(demand.provider, demand.region, demand.instance_type, 0, 0.0)
     seen = _seen(workspace, demand.purchase_option, now - SEEN)
     return interruption_rate(seen, like, assumed_hours(demand.purchase_option))
@@ -46,7 +47,7 @@ def _seen(workspace: Workspace, purchase_option: str, since: datetime) -> list[S
 def _held(
     workspace: Workspace, purchase_option: str, since: datetime
 ) -> Iterator[tuple[str, str, str, float]]:
-    """For how many hours nodes of each kind were held."""
+    """Yield for how many hours nodes of each kind were held."""
     sessions = Session.objects.filter(
         node__attempt__run__workspace=workspace,
         node__attempt__run__deleted_at=None,

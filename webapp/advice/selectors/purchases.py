@@ -1,4 +1,6 @@
-"""What the advice on buying reads: what the workspace allows, prices elsewhere, use of machines."""
+"""Reads what advice on buying needs: what the workspace allows, prices elsewhere, use of
+machines.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ from webapp.prices.machines import catalogue_in
 from webapp.runs.models import Node, Run, Session
 
 MOST_SESSIONS = 20_000
-"""The newest that tell of a machine's use: with more, the use is at least what they tell."""
+"""The most sessions that are read of a machine's use, the newest first: with more, the use is at
+least what they tell."""
 
 
 def allowed_for(
     run: Run, demand: Demand | None, nodes: Sequence[Node], book: PriceBook, now: datetime
 ) -> Buying:
-    """What the workspace allows for a run. The use of its machines is read only if it matters."""
+    """Return what the workspace allows for a run. The use of its machines is read only if it
+    matters.
+    """
     if demand is None:
         return Buying()
     workspace = run.workspace
@@ -42,7 +47,9 @@ def allowed_for(
 
 
 def book_for(workspace: Workspace, demand: Demand | None, book: PriceBook) -> PriceBook:
-    """The run's book, with the prices of its machine in the other regions that are allowed."""
+    """Return the run's book, with the prices of its machine in the other regions that are
+    allowed.
+    """
     others = _others(workspace, demand) if demand else []
     if demand is None or not others:
         return book
@@ -55,8 +62,9 @@ def _others(workspace: Workspace, demand: Demand) -> list[str]:
 
 
 def _use(workspace: Workspace, like: Node, until: datetime) -> MachineUse:
-    """Of machines like `like`, by the whole workspace in the last month. Runs are taken to last at
-    most a month, too."""
+    """Return the use of machines like `like`, by the whole workspace in the last month. Runs are
+    taken to last at most a month, too.
+    """
     since = until - MONTH
     sessions = Session.objects.filter(
         node__attempt__run__workspace=workspace,

@@ -1,4 +1,6 @@
-"""What a recommendation saves: the one place from which pages, API and mails take the figures."""
+"""The saving of a recommendation: the one place from which pages, API and mails take the
+figures.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from typing import Protocol
 
 from django.db.models import Prefetch, prefetch_related_objects
 
+from advisor.advice.recommendation import PRIOR
 from advisor.proof.calibration import Pair, score
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.runs.models import Run
@@ -21,14 +24,14 @@ RUNGS = {
     "prior": "public measurements: measure first",
 }
 RISKS = ((0.8, "very low"), (1.6, "low"), (2.4, "medium"), (3.2, "high"), (4.0, "very high"))
-"""Up to this risk of 4, in words."""
+"""The words for risks up to these limits, of 4."""
 _OF_RUN = ("number", "started_at", "created_at")
-"""What is read of each run that saved: its row is wide."""
+"""The columns that are read of each run that saved: its row is wide."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """USD; `low` to `high` is a 90 % interval."""
+    """Amount in USD; `low` to `high` is a 90 % interval."""
 
     low: Decimal
     mid: Decimal
@@ -37,17 +40,32 @@ class Range:
 
 @dataclass(frozen=True)
 class Saving:
-    """`estimated` per run and `monthly_usd` were promised; None: no price. `realised` is what
-    `runs` later runs saved, signed; None: not measured."""
+    """Saving of a recommendation. `estimated` per run and `monthly_usd` were promised; None without
+    a price. `realised` is what `runs` later runs saved, signed; None if not measured. `is_at_least`
+    means that it rests on public measurements alone, so that only its low end counts in sums.
+    """
 
     estimated: Range | None
     monthly_usd: Decimal | None
     realised: Range | None
     runs: int
+    is_at_least: bool = False
+
+    @property
+    def certain_usd(self) -> Decimal | None:
+        """Return the saving per run, the low end if only that counts; None without a price."""
+        if self.estimated is None:
+            return None
+        return self.estimated.low if self.is_at_least else self.estimated.mid
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no run of the last 30 days would have saved by it."""
+        return self.monthly_usd == 0 and not self.is_at_least
 
     @property
     def per_run_usd(self) -> Decimal | None:
-        """None: no price."""
+        """Return the saving per run; None without a price."""
         return self.estimated.mid if self.estimated else None
 
 
@@ -57,11 +75,12 @@ def saving_of(row: Recommendation) -> Saving:
         monthly_usd=row.monthly_saving_usd,
         realised=_range(row.realised_low_usd, row.realised_usd, row.realised_high_usd),
         runs=row.realised_runs,
+        is_at_least=row.rung == PRIOR,
     )
 
 
 def rung_words(row: Recommendation) -> str:
-    """Empty: written by an earlier version."""
+    """Return the basis of the estimate in words; empty if an earlier version wrote the row."""
     return RUNGS.get(row.rung, "")
 
 
@@ -71,34 +90,40 @@ def risk_words(row: Recommendation) -> str:
 
 @dataclass(frozen=True)
 class SavingLine:
-    """What one run saved, and the sum up to it."""
+    """Saving of one run, and the sum up to it."""
 
     row: RealisedSaving
     sum_usd: Decimal
 
 
 def saving_lines(row: Recommendation) -> list[SavingLine]:
-    """By run, in order of time."""
+    """Return the savings by run, in order of time."""
     saved = sorted(_savings(row), key=lambda each: (each.run.began_at, each.run.number))
     sums = accumulate((each.usd for each in saved), initial=Decimal(0))
     return [SavingLine(each, usd) for each, usd in zip(saved, list(sums)[1:], strict=True)]
 
 
 def calibration_of(row: Recommendation) -> float | None:
-    """Realised over promised; None: nothing was promised or measured."""
+    """Return the realised saving over the promised one; None if nothing was promised or
+    measured.
+    """
     return score(pairs(_savings(row)))
 
 
 def with_savings(rows: Iterable[Recommendation]) -> list[Recommendation]:
-    """The rows with what each run saved, in two queries for all of them; in none if nothing was."""
+    """Return the rows with what each run saved and which went back, in three queries for all of
+    them; in none if no row was followed.
+    """
     listed = list(rows)
-    runs = Prefetch("savings__run", Run.objects.only(*_OF_RUN))
-    prefetch_related_objects([row for row in listed if row.realised_runs], runs)
+    followed = [row for row in listed if row.state in Recommendation.FOLLOWED]
+    runs = Run.objects.only(*_OF_RUN)
+    prefetch_related_objects(followed, Prefetch("savings__run", runs))
+    prefetch_related_objects(followed, Prefetch("not_followed_by", runs))
     return listed
 
 
 class Realised(Protocol):
-    """What one run saved, and what was promised for its work."""
+    """Saving of one run, and what was promised for its work."""
 
     @property
     def recommendation_id(self) -> int: ...
@@ -115,8 +140,9 @@ class Realised(Protocol):
 
 
 def pairs(savings: Iterable[Realised]) -> list[Pair]:
-    """One of each recommendation: what it promised for the work of its runs, and what they
-    saved."""
+    """Return one pair of each recommendation: what it promised for the work of its runs, and what
+    they saved.
+    """
     sums: dict[int, list[Decimal]] = {}
     for each in savings:
         promised = (each.predicted_low_usd, each.predicted_usd, each.predicted_high_usd)
@@ -129,8 +155,15 @@ def pairs(savings: Iterable[Realised]) -> list[Pair]:
     return [Pair(*figures) for figures in sums.values()]
 
 
+def runs_gone_back(row: Recommendation) -> list[Run]:
+    """Return the later runs that didn't follow it, because they went back; the newest first."""
+    if row.state not in Recommendation.FOLLOWED:
+        return []
+    return sorted(row.not_followed_by.all(), key=lambda run: (run.began_at, run.number))[::-1]
+
+
 def saved_by(run: Run) -> list[RealisedSaving]:
-    """What this run saved by following recommendations."""
+    """Return what this run saved by following recommendations, in the order of their adoption."""
     own = RealisedSaving.objects.filter(run=run, recommendation__run__deleted_at=None)
     return list(own.select_related("recommendation__run").order_by("pk"))
 

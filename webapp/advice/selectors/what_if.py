@@ -1,4 +1,6 @@
-"""What a finished run would take and cost if it were run, bought or placed in another way."""
+"""Answers what a finished run would take and cost if it were run, bought or placed in another
+way.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ MOST_REGIONS = 5
 
 
 class MissingError(ValueError):
-    """The question can't be answered. `field` of the question, and the `fix`."""
+    """Raised when the question can't be answered: `field` of the question, and the `fix`."""
 
     def __init__(self, detail: str, field: str, fix: str) -> None:
         super().__init__(detail)
@@ -42,17 +44,17 @@ class WhatIf:
     answer: Answer
     demand: Demand
     machine: InstanceType
-    """Of the run."""
+    """The run's machine."""
     present: Candidate | None
-    """The machines of the run, bought as it was; None: its region or option wasn't asked for."""
+    """The machines of the run, bought as it was; None if its region or option wasn't asked for."""
 
     def rung(self, candidate: Candidate) -> str:
-        """How the speed there is known."""
+        """Return how the speed on the candidate is known."""
         return rung_of(self.demand, self.machine, candidate.machine, candidate.node_count)
 
 
 def what_if_of(run: Run, asked: Question, takes_recorded_checkpoint: bool) -> WhatIf:
-    """From stored figures; no samples are read.
+    """Answer the question from stored figures; no samples are read.
 
     Args:
         takes_recorded_checkpoint: the time that a checkpoint takes is the recorded one, if any.
@@ -97,7 +99,7 @@ def _demand(run: Run) -> Demand:
         detail = "Insufficient data: the estimate needs a finished run that isn't a probe."
         raise MissingError(detail, "run_id", "Name a finished run of the job.")
     nodes = [facts(node) for node in Node.objects.filter(attempt__run=run)]
-    demand = demand_of(nodes, run.summary, run.duration.total_seconds())
+    demand = demand_of(nodes, run.summary, run.duration.total_seconds(), run.began_at.date())
     if demand is None:
         why = " ".join(missing_for_demand(nodes, run.summary))
         raise MissingError(f"Insufficient data. Missing: {why}", "run_id", "Name another run.")
@@ -105,7 +107,7 @@ def _demand(run: Run) -> Demand:
 
 
 def _others(run: Run, demand: Demand, asked: Question) -> list[str]:
-    """The asked regions beside the run's."""
+    """Return the asked regions beside the run's."""
     others = [region for region in asked.regions if region != demand.region]
     known = prices.regions_of(run.workspace) if others else []
     missing = [region for region in others if region not in known]

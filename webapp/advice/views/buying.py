@@ -15,7 +15,7 @@ from webapp.advice.forms import BuyingForm
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
 def buying(request: PersonRequest) -> HttpResponse:
-    """Which ways to buy, and which regions, the advisor may propose."""
+    """Edits which ways to buy, and which regions, the advisor may propose."""
     form = BuyingForm(request.workspace, request.POST or None)
     if request.method == "POST" and form.is_valid():
         allowed = form.cleaned_data

@@ -19,6 +19,7 @@ from webapp.advice import deciding
 from webapp.advice.deciding import DecisionError
 from webapp.advice.models import Recommendation
 from webapp.advice.scope import recommendations_of
+from webapp.runs.editing.changes import Actor
 
 MOST_REASON_CHARACTERS = 2000
 MOST_AT_ONCE = 100
@@ -28,7 +29,7 @@ DONE = {"dismiss": "dismissed", "snooze": "snoozed", "reopen": "opened again"}
 @members_only
 @require_POST
 def dismiss(request: PersonRequest, recommendation_uuid: UUID) -> HttpResponse:
-    """The form's `reason` is kept with it."""
+    """Dismisses a recommendation. The form's `reason` is kept with it."""
     row = _chosen(request, recommendation_uuid)
     reason = request.POST.get("reason", "").strip()[:MOST_REASON_CHARACTERS]
     deciding.dismiss(row, request.user, reason)
@@ -39,7 +40,7 @@ def dismiss(request: PersonRequest, recommendation_uuid: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def snooze(request: PersonRequest, recommendation_uuid: UUID) -> HttpResponse:
-    """`until`: a day, from whose beginning on it is open again."""
+    """Snoozes a recommendation. `until` is the day at whose start it is open again."""
     row = _chosen(request, recommendation_uuid)
     day = _day(request.POST.get("until", ""))
     try:
@@ -55,8 +56,10 @@ def snooze(request: PersonRequest, recommendation_uuid: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def decide_many(request: PersonRequest) -> HttpResponse:
-    """`verb` for each of the `chosen`, with `reason` or `until` as for one; `asked` is the query of
-    the list to return to. Those whose state doesn't allow it are named, the others are decided."""
+    """Decides on many: `verb` for each of the `chosen`, with `reason` or `until` as for one;
+    `asked` is the query of the list to return to. Those whose state doesn't allow it are named, the
+    others are decided.
+    """
     rows = _chosen_ones(request)
     try:
         decide = _decision(request)
@@ -109,7 +112,7 @@ def _chosen(request: PersonRequest, uuid: UUID) -> Recommendation:
 
 
 def _chosen_ones(request: PersonRequest) -> list[Recommendation]:
-    """Other workspaces' and malformed ids choose nothing."""
+    """Return the chosen recommendations. Other workspaces' and malformed ids choose nothing."""
     uuids = []
     for text in request.POST.getlist("chosen")[:MOST_AT_ONCE]:
         with suppress(ValueError):
@@ -118,13 +121,15 @@ def _chosen_ones(request: PersonRequest) -> list[Recommendation]:
 
 
 def _decision(request: PersonRequest) -> Callable[[Recommendation], object]:
-    """Raises DecisionError: it lacks something, or there is no such verb."""
+    """Return the decision of the form. Raises DecisionError: it lacks something, or there is no
+    such verb.
+    """
     verb, by = request.POST.get("verb", ""), request.user
     if verb == "dismiss":
         reason = request.POST.get("reason", "").strip()[:MOST_REASON_CHARACTERS]
         if not reason:
             raise DecisionError("Say why they are dismissed.")
-        return lambda row: deciding.dismiss(row, by, reason)
+        return lambda row: _dismiss_unfollowed(row, by, reason)
     if verb == "snooze":
         day = _day(request.POST.get("until", ""))
         if day is None:
@@ -135,13 +140,22 @@ def _decision(request: PersonRequest) -> Callable[[Recommendation], object]:
     raise DecisionError("Choose what to do with them.")
 
 
+def _dismiss_unfollowed(row: Recommendation, by: Actor, reason: str) -> None:
+    """Dismiss a recommendation. Raises DecisionError: runs followed it, and what they saved would
+    go with it.
+    """
+    if row.state in Recommendation.FOLLOWED:
+        raise DecisionError("Runs followed it, and dismissing it removes what they saved.")
+    deciding.dismiss(row, by, reason)
+
+
 def _back_to_list(request: PersonRequest) -> HttpResponse:
     asked = QueryDict(request.POST.get("asked", "")[:MOST_REASON_CHARACTERS]).urlencode()
     return redirect(reverse("advice:inbox") + (f"?{asked}" if asked else ""))
 
 
 def _day(text: str) -> datetime | None:
-    """Midnight in UTC; None: not a day."""
+    """Return the day's midnight in UTC, or None if the text is no day."""
     try:
         day = parse_date(text)
     except ValueError:
@@ -150,7 +164,9 @@ def _day(text: str) -> datetime | None:
 
 
 def _back(request: PersonRequest, row: Recommendation) -> HttpResponse:
-    """To the page with the form: its own, of the run that is the evidence, or of the job."""
+    """Redirect to the page with the form: the recommendation's, that of the run that is the
+    evidence, or of the job.
+    """
     if request.POST.get("page") == "own":
         return redirect("advice:recommendation", row.uuid)
     if request.POST.get("page") == "run":

@@ -45,15 +45,15 @@ COLUMNS = (
 _OF_CSV = (
     *("uuid", "title", "kind", "state", "state_reason", "decided_by", "created_at", "effort"),
     *("saving_low_usd", "saving_usd", "saving_high_usd", "monthly_saving_usd", "risk"),
-    *("realised_low_usd", "realised_usd", "realised_high_usd", "realised_runs"),
+    *("realised_low_usd", "realised_usd", "realised_high_usd", "realised_runs", "rung"),
     *("job__name", "run__number"),
 )
-"""What a line of the CSV takes of a recommendation: its row is wide."""
+"""The columns that a line of the CSV reads of a recommendation: its row is wide."""
 
 
 @require_safe
 def inbox(request: PersonRequest) -> HttpResponse:
-    """Filtered by the URL; see `InboxFilter`."""
+    """Shows the recommendations that match the URL; see `InboxFilter`."""
     own, chosen = scope.recommendations_of(request.workspace), InboxFilter.of(request.GET)
     rows = chosen.rows(own).select_related(None).select_related("job", "run__job")
     page = Paginator(rows.defer(*UNREAD), PAGE_ROWS).get_page(request.GET.get("page"))
@@ -71,12 +71,16 @@ def inbox(request: PersonRequest) -> HttpResponse:
         "tomorrow": timezone.localdate() + timedelta(days=1),
     }
     if not shown and chosen.is_all:
-        context["analysed"] = analysed_runs_of(request.workspace).count()
+        analysed = analysed_runs_of(request.workspace)
+        context["analysed"] = analysed.count()
+        context["unpriced_count"] = analysed.filter(cost_usd=None).count()
     return render(request, "advice/inbox.html", context)
 
 
 def _mark_seen(own: QuerySet[Recommendation], shown: list[Recommendation]) -> None:
-    """What is promised is frozen when a person sees it: whole rows are needed for that."""
+    """Freeze the estimates that a person now sees for the first time: whole rows are needed for
+    that.
+    """
     new = [row.pk for row in shown if row.seen_at is None]
     if new:
         looking.seen(own.filter(pk__in=new))
@@ -84,7 +88,9 @@ def _mark_seen(own: QuerySet[Recommendation], shown: list[Recommendation]) -> No
 
 @require_safe
 def as_csv(request: PersonRequest) -> HttpResponse:
-    """All pages of the same URL. USD to the nano-dollar; an empty cell is not known, never 0."""
+    """Answers all pages of the same URL. USD are exact to the nano-dollar; an empty cell is
+    unknown, never 0.
+    """
     own = scope.recommendations_of(request.workspace)
     rows = InboxFilter.of(request.GET).rows(own).select_related(None)
     rows = rows.select_related("job", "run").only(*_OF_CSV)

@@ -14,7 +14,7 @@ from webapp.advice.selectors.candidates import advice
 from webapp.advice.views.what_if_panel import panel
 
 MOST_ROWS = 8
-"""Of other machines; the page of what-if questions has more."""
+"""The most other machines shown; the page of what-if questions has more."""
 
 
 @require_safe

@@ -1,4 +1,6 @@
-"""What if: a run on other machines, bought otherwise or elsewhere. It changes nothing."""
+"""The page of what-if questions: a run on other machines, bought otherwise or elsewhere. It changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ MOST_ROWS = 30
 
 @require_safe
 def what_if(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """The question is in the address; without one, as the run was but on the cheapest machines."""
+    """Answers the question in the address; without one, as the run was but on the cheapest
+    machines.
+    """
     run = scope.run_or_404(request.workspace, run_id)
     run.workspace = request.workspace
     return render(request, "advice/what_if.html", panel(run, request.GET, MOST_ROWS))

@@ -21,7 +21,9 @@ MOST_REASONS, MOST_NAMED = 8, 3
 
 @dataclass(frozen=True)
 class Row:
-    """A machine that fits, or the run's own. `difference_usd`: of its cost to the present one."""
+    """Machine that fits, or the run's own. `difference_usd` is its cost minus that of the present
+    one.
+    """
 
     each: Candidate
     rung: str
@@ -35,11 +37,11 @@ class WhyNot:
     reason: str
     count: int
     names: list[str]
-    """The cheapest of them."""
+    """The names of the cheapest of them."""
 
 
 def panel(run: Run, query: QueryDict, most_rows: int) -> dict[str, object]:
-    """What the templates of the question and the answer need."""
+    """Return what the templates of the question and the answer need."""
     form = WhatIfForm(query)
     context: dict[str, object] = {"run": run, "form": form, "options": OPTIONS}
     if not form.is_valid():
@@ -52,7 +54,9 @@ def panel(run: Run, query: QueryDict, most_rows: int) -> dict[str, object]:
 
 
 def _instead_of(run: Run) -> Run | None:
-    """The job's last finished run, if this one can't be asked about because it isn't finished."""
+    """Return the job's last finished run, if this one can't be asked about because it isn't
+    finished.
+    """
     if run.state == Run.FINISHED and not run.is_probe:
         return None
     finished = run.job.compared_runs.filter(state=Run.FINISHED)
@@ -79,7 +83,7 @@ def _answered(found: WhatIf, most_rows: int) -> dict[str, object]:
 
 
 def _difference(each: Candidate, present: Candidate | None) -> Decimal | None:
-    """None: one of them has no price, or it is the present one."""
+    """Return the difference; None if one of them has no price, or it is the present one."""
     if present is None or each is present:
         return None
     now, then = present.cost_mid_usd, each.cost_mid_usd
@@ -87,7 +91,9 @@ def _difference(each: Candidate, present: Candidate | None) -> Decimal | None:
 
 
 def _why_not(table: Iterable[Candidate]) -> Iterable[WhyNot]:
-    """The reasons of those that don't fit, the most frequent first. Each machine once."""
+    """Yield the reasons of those that don't fit, the most frequent first. Each machine is counted
+    once.
+    """
     names: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for each in table:
         if each.rejected_because:

@@ -1,4 +1,4 @@
-"""What is taken as the same work of a job, parameter by parameter."""
+"""The parameters of a job, and whether each is part of the same work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_CHARACTERS = 60
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """`values` are the most frequent ones; `distinct` is the number of all."""
+    """Parameter of a job. `values` are the most frequent ones; `distinct` is the number of all."""
 
     name: str
     values: list[str]
@@ -40,7 +40,7 @@ class ParameterRow:
     role: str
     why: str
     chosen: str
-    """Empty: nobody set it."""
+    """The role that a person chose; empty if nobody did."""
 
     @property
     def title(self) -> str:
@@ -48,7 +48,7 @@ class ParameterRow:
 
 
 def parameter_rows(job: Job) -> list[ParameterRow]:
-    """By role and name: what is the same work first."""
+    """Return the parameters by role and name: parts of the work first."""
     done = job.compared_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
     runs = list(reversed(done.only("parameters", "summary")[:LEARNT_FROM]))
     chosen = chosen_roles(job)

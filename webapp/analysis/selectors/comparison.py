@@ -18,13 +18,13 @@ SEVERAL_JOBS = "These runs belong to several jobs, so no difference is a saving.
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """`a` is taken as the earlier run. The URL can swap the two."""
+    """Two compared runs, of which `a` is taken as the earlier one. The URL can swap the two."""
 
     a: Run
     b: Run
     result: Comparison
     completeness: tuple[Completeness, Completeness]
-    """Of `a` and `b`."""
+    """The completeness of `a` and `b`."""
 
     @property
     def warnings(self) -> list[str]:
@@ -38,7 +38,7 @@ class ComparedRuns:
 
 
 def compared(a: Run, b: Run) -> ComparedRuns:
-    """By the metrics' settings of `b`'s job."""
+    """Compare two runs by the metrics' settings of `b`'s job."""
     known = completeness_of([a, b])
     both = known[a.pk], known[b.pk]
     result = compare(run_facts(a, both[0]), run_facts(b, both[1]), job_metrics(a, b))
@@ -46,7 +46,9 @@ def compared(a: Run, b: Run) -> ComparedRuns:
 
 
 def compared_several(runs: Sequence[Run]) -> Several:
-    """Three or more, each with the first; by the metrics' settings of the last one's job."""
+    """Compare three or more runs, each with the first; by the metrics' settings of the last one's
+    job.
+    """
     known = completeness_of(runs)
     facts = [run_facts(run, known[run.pk]) for run in runs]
     return compare_several(facts, job_metrics(runs[0], runs[-1]))

@@ -1,4 +1,6 @@
-"""Whether all of a run is known: every node has reported its end, and the analysis is final."""
+"""Decides whether a run is known completely: every node has reported its end, and the analysis is
+final.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,14 @@ from webapp.runs.models import Node, Run, Session
 
 @dataclass(frozen=True)
 class Completeness:
-    """`because`: what is missing, one reason each; empty: the run is complete."""
+    """Completeness of a run. `because` are the missing things, one reason each; empty if the run is
+    complete.
+    """
 
     because: tuple[str, ...] = ()
     may_complete: bool = False
-    """More is expected soon. False: complete, or only a person can change it."""
+    """True if more is expected soon. False if the run is complete, or only a person can change
+    it."""
 
     @property
     def is_complete(self) -> bool:
@@ -29,7 +34,7 @@ class Completeness:
 
 
 def completeness_of(runs: Collection[Run]) -> dict[UUID, Completeness]:
-    """By run, in three queries for any number of runs."""
+    """Return the completeness of each run, in three queries for any number of runs."""
     analyses = {each.run_id: each for each in Analysis.objects.filter(run__in=runs)}
     nodes: dict[UUID, list[Node]] = defaultdict(list)
     found = Node.objects.filter(attempt__run__in=runs).select_related("attempt")
@@ -62,7 +67,7 @@ def _analysed(analysis: Analysis | None) -> Completeness:
 
 
 def _missing(run: Run, nodes: list[Node]) -> tuple[str, ...]:
-    """Of a run whose known nodes have ended."""
+    """Return what is missing of a run whose known nodes have ended."""
     uploads = run.summary.missing_segments or 0
     late = (
         (f"{uploads} upload{'s' if uploads != 1 else ''} of it didn't arrive",) if uploads else ()
@@ -74,14 +79,14 @@ def _missing(run: Run, nodes: list[Node]) -> tuple[str, ...]:
 
 
 def _open(nodes: list[Node]) -> list[str]:
-    """The nodes that have not reported their end; never empty."""
+    """Return the nodes that have not reported their end; never empty."""
     each = [(node, _last(node)) for node in _deciding(nodes)]
     named = [_name(node) for node, last in each if last is None or last.ended_ms is None]
     return named or ["its agent"]
 
 
 def _deciding(nodes: list[Node]) -> list[Node]:
-    """The nodes of the last attempt that has sent anything, and of attempts after it."""
+    """Return the nodes of the last attempt that has sent anything, and of attempts after it."""
     sent = [node.attempt.number for node in nodes if node.sessions.all()]
     return [node for node in nodes if node.attempt.number >= max(sent, default=0)]
 
@@ -91,5 +96,5 @@ def _last(node: Node) -> Session | None:
 
 
 def _name(node: Node) -> str:
-    """`node-2 (trainer-b)`."""
+    """Return a node's name: `node-2 (trainer-b)`."""
     return f"{node.key} ({node.hostname})" if node.hostname else node.key

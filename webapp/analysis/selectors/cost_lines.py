@@ -23,7 +23,7 @@ class CostLine:
 
 
 def cost_lines(run: Run) -> list[CostLine]:
-    """The lines add up to the run's cost exactly."""
+    """Return the cost lines, which add up to the run's cost exactly."""
     parts = CostPart.objects.filter(run=run).defer("charges").select_related("node")
     parts = parts.prefetch_related("prices")
     return [CostLine(part, list(part.prices.all())) for part in parts]

@@ -1,4 +1,4 @@
-"""What failures cost, by cause: lost work, the next start, or all of a run that ended so."""
+"""The costs of failures, by cause: lost work, the next start, or all of a run that ended so."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RECLAIMED = (
     | Q(Exists(_NEXT), ending=ends.STOPPED, node__purchase_option=SPOT)
 )
 INTERRUPTED = RECLAIMED | Q(ending__in=("hardware", "signal", "timeout", "unknown"))
-"""Without errors of the program, which come again at the same step."""
+"""The interruptions: endings without errors of the program, which come again at the same step."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Failure:
 
     life: Life
     next: Life | None
-    """What was started again; None: nothing was, as far as known."""
+    """The life that was started after the failure; None if there was none, as far as known."""
     not_continued_usd: Decimal | None = Decimal(0)
-    """What the run cost beside its lost work and its restarts, if it ended so and nothing continues
+    """The run's cost beside its lost work and its restarts, if it ended so and nothing continues
     it."""
 
     @property
@@ -64,8 +64,9 @@ class Failure:
 
     @property
     def cause(self) -> str:
-        """Of `WORDS`. A spot machine that goes silent, or is told to stop and replaced, was taken
-        back."""
+        """Return the cause, one of `WORDS`. A spot machine that goes silent, or is told to stop and
+        replaced, was taken back.
+        """
         ending = self.life.ending
         is_spot = self.life.node.purchase_option == SPOT
         if ending in (ends.SILENT, ends.OPEN, ends.STOPPED):
@@ -86,7 +87,7 @@ class Failure:
 
     @property
     def is_lost_known(self) -> bool:
-        """The numbers of the steps before and after it are known."""
+        """Return whether the numbers of the steps before and after the failure are known."""
         return self.life.is_lost_known and (self.next is None or self.next.is_lost_known)
 
     @property
@@ -95,7 +96,7 @@ class Failure:
 
     @property
     def start_usd(self) -> Decimal | None:
-        """Of restart, loading, start-up and first steps."""
+        """Return the cost of restart, loading, start-up and first steps."""
         return self.next.start_usd if self.next else Decimal(0)
 
     @property
@@ -109,11 +110,11 @@ class FailureSum:
 
     label: str
     job: Job | None = None
-    """Of which all are; None: of several, or not grouped by it."""
+    """The job of all failures; None for several jobs, or if not grouped by job."""
     count: int = 0
     unpriced_count: int = 0
     unknown_count: int = 0
-    """Of how many the lost work isn't known."""
+    """The number of failures whose lost work isn't known."""
     lost_usd: Decimal | None = None
     start_usd: Decimal | None = None
     not_continued_usd: Decimal | None = None
@@ -134,7 +135,7 @@ class FailureSum:
 
 @dataclass(frozen=True)
 class FailureTable:
-    """`failures`: the newest first."""
+    """Failures with their sums. `failures` are sorted, the newest first."""
 
     failures: list[Failure] = field(default_factory=list)
 
@@ -153,7 +154,7 @@ class FailureTable:
         return _sum("Total", self.failures)
 
     def _sums(self, label: Callable[[Failure], str]) -> list[FailureSum]:
-        """The most expensive first."""
+        """Return the sums, the most expensive first."""
         groups: dict[str, list[Failure]] = defaultdict(list)
         for failure in self.failures:
             groups[label(failure)].append(failure)
@@ -162,14 +163,14 @@ class FailureTable:
 
 
 def failures_of_runs(runs: Sequence[Run]) -> FailureTable:
-    """Of the runs of a training."""
+    """Return the failures of a training's runs."""
     return _table(Life.objects.filter(run__in=[run.pk for run in runs]))
 
 
 def failures_between(
     workspace: Workspace, start: datetime, end: datetime, job: Job | None = None
 ) -> FailureTable:
-    """Those at or after `start` and before `end`; of a job alone, if it is given."""
+    """Return the failures at or after `start` and before `end`; of one job, if it is given."""
     lives = scope.lives_of(workspace, job)
     return _table(lives.filter(ended_at__gte=start, ended_at__lt=end))
 
@@ -193,12 +194,16 @@ def _table(lives: QuerySet[Life]) -> FailureTable:
 
 
 def _has_failed(failure: Failure) -> bool:
-    """A machine that was stopped, and not started again, was perhaps stopped by a person."""
+    """Return whether the life failed. A machine that was stopped, and not started again, was
+    perhaps stopped by a person.
+    """
     return failure.life.ending != ends.STOPPED or failure.next is not None
 
 
 def _ended_so(failure: Failure, continued: Container[UUID]) -> bool:
-    """A run that continues it may have no lives yet, or be too large to have any."""
+    """Return whether the run ended with this failure. A run that continues it may have no lives
+    yet, or be too large to have any.
+    """
     is_last = failure.next is None and failure.run.pk not in continued
     return is_last and failure.run.state in (Run.FAILED, Run.LOST)
 
@@ -206,8 +211,9 @@ def _ended_so(failure: Failure, continued: Container[UUID]) -> bool:
 def _rests(
     failures: Iterable[Failure], successors: Mapping[UUID, UUID]
 ) -> dict[int, Decimal | None]:
-    """Life -> what its run cost beside what its failures are counted with: their lost work, and the
-    starts that followed them."""
+    """Return, by life, what its run cost beside what its failures are counted with: their lost
+    work, and the starts that followed them.
+    """
     last = {each.run.pk: each.life for each in failures}
     before = {run: earlier for earlier, run in successors.items() if run in last}
     lives = _lives_of({*last, *before.values()})
@@ -219,7 +225,7 @@ def _rests(
 
 
 def _lives_of(runs: Iterable[UUID]) -> Mapping[UUID, list[Life]]:
-    """In order, with `has_failed`."""
+    """Return the runs' lives in order, with `has_failed`."""
     rows = Life.objects.filter(run__in=list(runs)).order_by("run", "number").defer("times")
     of_run: dict[UUID, list[Life]] = defaultdict(list)
     for life in rows.annotate(has_failed=ExpressionWrapper(_MAY_HAVE_FAILED, BooleanField())):
@@ -228,7 +234,7 @@ def _lives_of(runs: Iterable[UUID]) -> Mapping[UUID, list[Life]]:
 
 
 def _counted(own: Sequence[Any], before: Sequence[Any]) -> list[Decimal | None]:
-    """The amounts of a run's lives that belong to failures.
+    """Return the amounts of a run's lives that belong to failures.
 
     Args:
         before: the last life of the run that it continues, if there is one.
@@ -243,7 +249,7 @@ def _less(whole: Decimal | None, part: Decimal | None) -> Decimal | None:
 
 
 def _following(found: Sequence[Life], successors: Mapping[UUID, UUID]) -> dict[int, Life]:
-    """Of each life, the next one of its run, else the first one of the training's next run."""
+    """Return the next life after each one, in its run or else in the training's next run."""
     wanted = Q(run__in={life.run_id for life in found}, number__gt=0)
     wanted |= Q(run__in=list(successors.values()), number=0)
     later = Life.objects.filter(wanted).defer("times") if found else ()
@@ -257,7 +263,7 @@ def _following(found: Sequence[Life], successors: Mapping[UUID, UUID]) -> dict[i
 
 
 def _next_runs(trainings: Iterable[int | None]) -> dict[UUID, UUID]:
-    """Run -> the present run of its training that began after it."""
+    """Return, by run, the present run of its training that began after it."""
     known = list(trainings)
     if not known:
         return {}

@@ -1,4 +1,4 @@
-"""How the metrics of a job's runs are judged: as people set it, and by the noise of alike runs."""
+"""The judgement of metrics of a job's runs, as people set it, and by the noise of similar runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ SEEDS = frozenset({"seed", "random_seed", "random_state"})
 
 
 def job_metrics(a: Run, b: Run) -> JobMetrics:
-    """For comparing `b` with `a`. The noise is that of earlier runs like `a`, without both."""
+    """Return the settings for comparing `b` with `a`. The noise is that of earlier runs like `a`,
+    without both.
+    """
     finished = a.job.compared_runs.filter(state=Run.FINISHED, is_excluded=False)
     earlier = finished.exclude(pk__in=[a.pk, b.pk]).before(b).newest_first()
     rows = earlier.only("metrics", "parameters", "summary")[:LOOKED_AT]
@@ -23,6 +25,6 @@ def job_metrics(a: Run, b: Run) -> JobMetrics:
 
 
 def _likeness(run: Run) -> tuple[str, str, dict[str, Any]]:
-    """Equal for runs that repeat each other with another seed."""
+    """Return a value that is equal for runs that repeat each other with another seed."""
     parameters = {name: value for name, value in run.parameters.items() if name not in SEEDS}
     return run.summary.workload_key, run.summary.configuration_key, parameters

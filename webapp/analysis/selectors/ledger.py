@@ -20,12 +20,12 @@ JOB_DAYS = 30
 BAR_WIDTH = 1000
 EFFECTIVE = "effective"
 IDLE = frozenset({"unused_gpu", "idle_tail", "hung", "gpu_idle", "unused_cores"})
-"""Held, and nothing ran."""
+"""The labels of time in which a machine was held and nothing ran."""
 WASTE_COLOURS = (
     ("unused_gpu", "gpu_idle", "idle_tail", "other_programs"),
     ("initialise", "compile", "restart", "restore"),
-    ("data_stall", "communication", "unused_cores"),
-    ("checkpoint", "evaluation", "epoch_gap"),
+    ("data_stall", "communication", "unused_cores", "starved"),
+    ("checkpoint", "evaluation", "epoch_gap", "first_steps"),
     ("hung", "lost", "throttled", "low_sm"),
 )
 """Labels by colour, each in a shade of its own: a label looks the same wherever it is drawn."""
@@ -50,22 +50,32 @@ MEANINGS = {
     ),
     "evaluation": ("Evaluation", "between training steps", "evaluation_share"),
     "epoch_gap": ("Between epochs", "no steps after an epoch ended", "epoch_gaps"),
-    "compile": ("First steps", "first steps above the later level, and recompilation", ""),
+    "compile": ("Compilation", "compilation that the framework reported", ""),
+    "first_steps": ("First steps", "what slow first steps took above the later level", ""),
     "lost": ("Lost work", "steps that were done again after a restart", "lost_work"),
     "data_stall": ("Waiting for data", "training waited for its next batch", "input_bound"),
     "communication": ("Communication", "between GPUs and nodes", ""),
     "throttled": ("Throttled", "slowed by heat or power", ""),
     "low_sm": ("Low SM activity", "GPU busy, but with few of its cores", "low_gpu_utilization"),
     "gpu_idle": ("Idle GPU", "held, and not busy", "low_gpu_utilization"),
+    "starved": (
+        "Starved",
+        "ready to work, and waiting for a core that other programs or a quota held: run it where "
+        "it gets its own",
+        "",
+    ),
     "other_programs": ("Other programs", "busy with something else than this run", ""),
     "unused_cores": ("Unused cores", "paid for and idle", "cpu_oversized"),
 }
-"""Label -> its title, its meaning, and the rule that examines it."""
+"""Label -> its title, its meaning, and the rule that examines it. Only ledgers before version 5
+have `other_programs`."""
 
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """One label. `seconds` of GPUs, or of nodes without GPUs; `usd` None: no price."""
+    """One label of the ledger. `seconds` are of GPUs, or of nodes without GPUs; `usd` is None
+    without a price.
+    """
 
     label: str
     seconds: float
@@ -96,7 +106,9 @@ class LedgerLine:
 
 @dataclass(frozen=True)
 class LedgerView:
-    """`lines`: work first, then waste by size, then unknown time."""
+    """Ledger of a run, training or job. `lines` are work first, then waste by size, then unknown
+    time.
+    """
 
     lines: list[LedgerLine]
     is_of_gpus: bool
@@ -105,7 +117,7 @@ class LedgerView:
 
     @property
     def usd(self) -> Decimal | None:
-        """None: a part has no price."""
+        """Return the whole cost, or None if a part has no price."""
         return _sum(line.usd for line in self.lines)
 
     @property
@@ -114,7 +126,9 @@ class LedgerView:
 
     @property
     def used_usd(self) -> Decimal | None:
-        """Of time in which something ran on the hardware, or may have: without idle time."""
+        """Return the cost of time in which something ran on the hardware, or may have: without idle
+        time.
+        """
         return _sum(line.usd for line in self.lines if line.label not in IDLE)
 
     @property
@@ -123,12 +137,12 @@ class LedgerView:
 
     @property
     def largest_waste(self) -> LedgerLine | None:
-        """None: nothing was wasted."""
+        """Return the largest waste, or None if nothing was wasted."""
         return next((line for line in self.lines if line.is_waste), None)
 
     @property
     def is_shared_by_cost(self) -> bool:
-        """What the lines' shares are of: cost, else time."""
+        """Return whether the lines' shares are of the cost; otherwise they are of the time."""
         return bool(self.usd)
 
     @property
@@ -137,28 +151,29 @@ class LedgerView:
 
 
 def run_ledger(run: Run) -> LedgerView | None:
-    """None: not measured yet."""
+    """Return the run's ledger, or None if it isn't measured yet."""
     view = _view(LedgerEntry.objects.filter(run=run))
     is_earlier = run.summary.ledger_version < VERSION
     return replace(view, is_of_earlier_version=is_earlier) if view else None
 
 
 def view_of(parts: Iterable[Part], *, is_of_gpus: bool) -> LedgerView | None:
-    """The ledger of parts that were added up, one a label; None: there are none."""
+    """Return the ledger of parts that were added up, one a label; None if there are none."""
     rows = [_Summed(part.label, part.microseconds, part.usd, is_of_gpus) for part in parts]
     return LedgerView(_lines(rows), is_of_gpus) if rows else None
 
 
 def job_ledger(job: Job) -> LedgerView | None:
-    """The ledger of the runs, without probes, that began in the last JOB_DAYS days; None: there are
-    none."""
+    """Return the ledger of the runs, without probes, that began in the last JOB_DAYS days; None:
+    there are none.
+    """
     since = timezone.now() - timedelta(days=JOB_DAYS)
     recent = job.compared_runs.alias(began=began()).filter(began__gte=since)
     return runs_ledger(recent)
 
 
 def runs_ledger(runs: QuerySet[Run]) -> LedgerView | None:
-    """Of these runs together; None: nothing was measured."""
+    """Return the ledger of these runs together, or None if nothing was measured."""
     return _view(LedgerEntry.objects.filter(run__in=runs.order_by()))
 
 
@@ -212,15 +227,16 @@ def _lines(rows: list[_Summed]) -> list[LedgerLine]:
 
 
 def _weights(rows: list[_Summed]) -> dict[str, Decimal]:
-    """Label -> its cost, since an hour of one machine costs more than one of another; its time, if
-    the cost isn't known."""
+    """Return each label's cost, since an hour of one machine costs more than one of another; its
+    time, if the cost isn't known.
+    """
     costs = {row.label: row.usd for row in rows if row.usd is not None}
     times = {row.label: Decimal(row.microseconds) for row in rows}
     return costs if len(costs) == len(times) and any(costs.values()) else times
 
 
 def _place(row: _Summed, weights: Mapping[str, Decimal]) -> tuple[int, Decimal]:
-    """Work first, then waste by size, then what isn't known."""
+    """Return the line's place: work first, then waste by size, then what isn't known."""
     if row.label == EFFECTIVE:
         return 0, Decimal(0)
     if row.label in NO_WASTE:

@@ -1,4 +1,4 @@
-"""Whether costs were counted at prices that had not been confirmed for too long."""
+"""Finds costs that were counted at prices that had not been confirmed for too long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _SOONEST = min(STALE_AFTER.values())
 
 
 def old_prices_of(parts: QuerySet[CostPart]) -> OldPrices | None:
-    """One query, whatever the number of costs. Own rates and prices that have ended are certain.
+    """Return the old prices in one query, whatever the number of costs. Own rates and prices that
+    have ended are certain.
 
     It begins with the prices that are in use: while none of them is old, no cost is read.
     """
@@ -30,12 +31,12 @@ def old_prices_of(parts: QuerySet[CostPart]) -> OldPrices | None:
         .order_by()
         .values_list("purchase_option", "seen_at", Subquery(last_day.values("last_day")))
     )
-    # Without a day: none of these costs was counted at it.
+    # A missing day means that none of these costs was counted at the price.
     return old_prices(UsedPrice(option, seen, day) for option, seen, day in rows if seen and day)
 
 
 def old_prices_of_runs(runs: QuerySet[Run], days: int | None = None) -> OldPrices | None:
-    """Of these runs, in the last `days`; None: at any time."""
+    """Return the old prices of these runs, in the last `days`, or at any time without `days`."""
     parts = CostPart.objects.filter(run__in=runs.order_by().values("pk"))
     if days is not None:
         parts = parts.filter(day__gte=timezone.now().date() - timedelta(days=days))

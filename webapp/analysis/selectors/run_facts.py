@@ -13,7 +13,7 @@ MACHINES = ("instance_type", "node_count")
 
 
 def run_facts(run: Run, completeness: Completeness) -> RunFacts:
-    """Figures that the analysis doesn't have stay unknown, never 0."""
+    """Return the run's facts. Figures that the analysis doesn't have stay unknown, never 0."""
     summary = run.summary
     return RunFacts(
         number=run.number,
@@ -37,7 +37,7 @@ def run_facts(run: Run, completeness: Completeness) -> RunFacts:
 
 
 def _settings(run: Run) -> dict[str, object]:
-    """The parameters, further options of the command line, and the commit."""
+    """Return the parameters, further options of the command line, and the commit."""
     options = {
         name: value
         for name, value in command_options(run.command).items()
@@ -48,7 +48,9 @@ def _settings(run: Run) -> dict[str, object]:
 
 
 def command_options(command: list[str]) -> dict[str, str]:
-    """`--name value` and `--name=value`; an option without a value is `given`."""
+    """Return the options of a command: `--name value` and `--name=value`; an option without a value
+    is `given`.
+    """
     options = {}
     for word, following in zip(command, [*command[1:], "--"], strict=False):
         name, is_joined, value = word.partition("=")

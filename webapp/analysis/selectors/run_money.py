@@ -1,4 +1,4 @@
-"""What a run's page shows about money, besides the cost."""
+"""The money of a run, as its page shows it besides the cost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
+from advisor.costing.electricity import Electricity
 from advisor.costing.metric_cost import BestValue, Trained, best_values
 from advisor.costing.projection import Projection
 from webapp.analysis.selectors.verdict import Verdict, verdict_of
@@ -15,7 +16,7 @@ from webapp.runs.models import Run
 
 @dataclass(frozen=True)
 class PhaseCost:
-    """`share` of the run's cost, 0..1; None: the run cost nothing."""
+    """Cost of a phase; `share` is that of the run's cost, 0..1, or None if the run cost nothing."""
 
     name: str
     usd: Decimal
@@ -27,16 +28,18 @@ class RunMoney:
     basis: str
     """`list` or `your rate`."""
     list_usd: Decimal | None
-    """The same run at the list price; None: no list price."""
+    """The same run at the list price; None without a list price."""
     phases: list[PhaseCost]
     projected: Projection | None
-    """None: it has ended, or its total amount of work is unknown."""
+    """The projection; None if the run has ended, or its total amount of work is unknown."""
     per_work: list[tuple[WorkUnit, Decimal]]
     until_best: list[BestValue]
+    electricity: Electricity | None
+    """The electricity in the cost; None: no rate of its machines has a price for it."""
     notes: list[str]
     billed_usd: Decimal | None
     billed_difference_usd: Decimal | None
-    """Billed minus counted, signed; None: one of them isn't known."""
+    """Billed minus counted, signed; None if one of them is unknown."""
     verdict: Verdict | None
 
     @property
@@ -45,13 +48,13 @@ class RunMoney:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more to show than the cost."""
+        """Return whether there is more to show than the cost."""
         details = (self.phases, self.per_work, self.until_best, self.notes, self.projected)
         return any(details) or self.is_discounted or self.billed_usd is not None
 
 
 def run_money(run: Run) -> RunMoney:
-    """Reads only the run's row."""
+    """Return the run's money from its row alone."""
     return RunMoney(
         basis=run.summary.basis,
         list_usd=run.summary.list_usd,
@@ -59,6 +62,7 @@ def run_money(run: Run) -> RunMoney:
         projected=None if run.has_ended else run.summary.projected,
         per_work=[(unit, unit.cost_usd(run) or Decimal(0)) for unit in counted_units(run)],
         until_best=list(best_values(_trained(run))),
+        electricity=run.summary.electricity,
         notes=run.summary.cost_notes,
         billed_usd=run.billed_usd,
         billed_difference_usd=billed_difference_usd(run),

@@ -1,4 +1,4 @@
-"""A training: its attempts on one axis, its ledger, and the two figures that sum it up."""
+"""A training: its attempts on one axis, its ledger, and the two figures that summarise it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from webapp.runs import trainings
 from webapp.runs.models import Attempt, Run, Session, Training
 
 WIDTH = 1000
-"""Of the axis on which attempts are drawn."""
+"""The width of the axis on which attempts are drawn."""
 KINDS = {
-    "start": ("initialise", "compile", "restart"),
+    "start": ("initialise", "compile", "first_steps", "restart"),
     "restore": ("restore",),
     "lost": ("lost",),
 }
-"""What is drawn of an attempt, in this order, with the work in between; the rest is work."""
+"""The parts that are drawn of an attempt, in this order, with the work in between; the rest is
+work."""
 LARGE = ("metrics", "workload", "parameters")
 """Columns of runs that aren't shown."""
 
@@ -49,14 +50,15 @@ class Piece:
 class AttemptLine:
     run: Run
     number: int
-    """Within the training, from 1."""
+    """The attempt's number within the training, from 1."""
     began: datetime
     ended: datetime
     usd: Decimal | None
     lost_seconds: float
-    """Of GPUs, or of nodes without GPUs."""
+    """The lost seconds of GPUs, or of nodes without GPUs."""
     waited: timedelta | None
-    """Since the end of the attempts before, without a machine; None: it is the first."""
+    """The time since the end of the attempts before, without a machine; None for the first
+    attempt."""
     pieces: tuple[Piece, ...]
 
     @property
@@ -67,26 +69,26 @@ class AttemptLine:
 @dataclass(frozen=True)
 class TrainingView:
     training: Training | None
-    """None: a run that is a training of its own."""
+    """The training's row; None for a run that is a training of its own."""
     runs: list[Run]
-    """In the order of their starts; never empty."""
+    """The runs in the order of their starts; never empty."""
     attempts: list[AttemptLine]
     figures: TrainingLedger
     ledger: LedgerView | None
-    """None: nothing is measured yet."""
+    """The ledger; None if nothing is measured yet."""
     slowdown: float | None
-    """Share of the effective time above the best pace; None: too few steps."""
+    """Share of the effective time above the best pace; None for too few steps."""
     steps: int | None
-    """Different steps that count; None: of some run none are known."""
+    """The number of different steps that count; None if none are known of some run."""
     lost_steps: int | None
-    """None: as above."""
+    """The number of lost steps; None if none are known of some run."""
     is_unknown: bool
     """Some attempt resumed at an unknown step, so lost work may be missing."""
     curves: list[MetricCurve]
-    """Of each metric whose better direction is known."""
+    """The curves of each metric whose better direction is known."""
     failures: FailureTable
     is_provisional: bool
-    """It isn't over, or some run of it is still to be counted again."""
+    """True while the training isn't over, or some run of it is still to be counted again."""
 
     @property
     def name(self) -> str:
@@ -109,7 +111,9 @@ class TrainingView:
 
     @property
     def usd_per_step(self) -> Decimal | None:
-        """Lost steps are paid for, but aren't counted as work."""
+        """Return the cost of a step that counts. Lost steps are paid for, but aren't counted as
+        work.
+        """
         return self.usd / self.steps if self.usd is not None and self.steps else None
 
     @property
@@ -125,7 +129,7 @@ class TrainingView:
 
 
 def training_of(run: Run) -> TrainingView:
-    """The training that the run is a part of."""
+    """Return the training that the run is a part of."""
     runs = list(trainings.runs_with(run).select_related("job", "training").defer(*LARGE))
     steps = list(NumberedSteps.objects.filter(run__in=runs))
     ranges = [each for row in steps for each in row.step_ranges]
@@ -151,14 +155,18 @@ def training_of(run: Run) -> TrainingView:
 
 
 def _is_provisional(runs: list[Run], steps: list[NumberedSteps]) -> bool:
-    """The last run of a training that is over has finished."""
+    """Return whether the training isn't over: its last run hasn't finished, or some run is to be
+    counted again.
+    """
     analysed = Analysis.objects.filter(run__in=runs, is_final=True).count()
     is_over = runs[-1].state == Run.FINISHED and analysed == len(runs)
     return not is_over or numbered_steps.differs(steps)
 
 
 def _attempts(runs: list[Run]) -> tuple[list[tuple[Attempt, Counted]], bool]:
-    """Attempts that held a machine, in the order of their starts, and whether time is of GPUs."""
+    """Return the attempts that held a machine, in the order of their starts, and whether time is of
+    GPUs.
+    """
     held: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for session in Session.objects.filter(node__attempt__run__in=runs).select_related("node"):
         start, end = session.interval
@@ -210,8 +218,9 @@ def _lines(attempts: list[tuple[Attempt, Counted]]) -> list[AttemptLine]:
 
 
 def _pieces(whole: TrainingLedger, x: float, width: float) -> tuple[Piece, ...]:
-    """The bar of one attempt: it starts, loads its checkpoint, works, and what it did last is what
-    may be lost."""
+    """Return the bar of one attempt: it starts, loads its checkpoint, works, and what it did last
+    is what may be lost.
+    """
     times = {part.label: part.microseconds for part in whole.parts}
     total = sum(times.values())
     if not total:

@@ -18,7 +18,9 @@ WIDTH, HEIGHT, EDGE = 120.0, 28.0, 3.0
 
 @dataclass(frozen=True)
 class DrawnCurve:
-    """`points` in a box of 120 x 28: over time, each new best value at its height."""
+    """Curve with its `points` in a box of 120 x 28: over time, each new best value at its
+    height.
+    """
 
     curve: MetricCurve
     points: str
@@ -31,12 +33,13 @@ class Asked:
     curve: MetricCurve
     target: float
     reached: Reached | None
-    """None: it wasn't reached."""
+    """The point that reached the value; None if it wasn't reached."""
 
 
 def curves_of(runs: Sequence[Run], attempts: Sequence[Attempt]) -> list[MetricCurve]:
-    """Steps that were done again don't count: what they reached was given up. The directions are
-    those of the last run's job."""
+    """Return the metrics' curves. Steps that were repeated don't count: what they reached was given
+    up. The directions are those of the last run's job.
+    """
     told: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for run in runs:
         if run.started_at is not None:
@@ -52,7 +55,9 @@ def drawn(found: Sequence[MetricCurve]) -> list[DrawnCurve]:
 
 
 def asked(found: Sequence[MetricCurve], name: str, value: str) -> Asked | None:
-    """None: there is no such metric, or the value is no number."""
+    """Return the cost to reach the value; None if there is no such metric, or the value is no
+    number.
+    """
     curve = next((each for each in found if each.name == name), None)
     try:
         target = float(value)

@@ -39,13 +39,13 @@ class Verdict:
     baseline_runs: int
     change: float | None
     expected: str
-    """The expected machine time of the work; empty: the history is too short."""
+    """The expected machine time of the work; empty if the history is too short."""
     detects: float | None
     """The smallest change that this history can detect."""
     sentence: str
     causes: list[str]
     beside: list[str]
-    """What else changed the cost: price, share of the machine, start-up, amount of data."""
+    """The other changes of the cost: price, share of the machine, start-up, amount of data."""
     noise: str
     """The run-to-run variation and where it is known from; only of the newest run."""
     machines: list[str]
@@ -82,7 +82,9 @@ class Verdict:
 
 
 def verdict_of(run: Run) -> Verdict | None:
-    """None: it wasn't compared (it is running, failed, excluded, or has no price)."""
+    """Return the verdict; None if the run wasn't compared (it is running, failed, excluded, or has
+    no price).
+    """
     stored = run.summary.verdict
     if stored is None:
         return None
@@ -132,7 +134,7 @@ class VerdictHistory:
 
 
 def verdict_history(runs: Iterable[Run]) -> VerdictHistory | None:
-    """The latest `MOST_SHOWN` of the ordered runs; None: none of them was compared."""
+    """Return the latest `MOST_SHOWN` of the ordered runs, or None if none of them was compared."""
     verdicts = ((run, verdict_of(run)) for run in list(runs)[-MOST_SHOWN:])
     judged = [(run, verdict) for run, verdict in verdicts if verdict is not None]
     return VerdictHistory(judged) if judged else None

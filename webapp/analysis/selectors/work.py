@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from advisor.money import display_usd
+from advisor.money import display_usd_per_unit
 
 UNITS = ("samples", "tokens", "epochs", "steps")
 """The order in which units are tried. Steps are last, because they compare only at equal batch
@@ -43,11 +43,11 @@ class WorkUnit:
         return self.unit.removesuffix("s")
 
     def display_usd(self, usd_each: Decimal) -> str:
-        """The cost of this amount; `usd_each`: of one unit."""
-        return display_usd(usd_each * self.amount)
+        """Return the cost of this amount; `usd_each`: of one unit."""
+        return display_usd_per_unit(usd_each * self.amount)
 
     def cost_usd(self, run: Worked) -> Decimal | None:
-        """None: no price, or this work wasn't counted."""
+        """Return the cost; None without a price, or if this work wasn't counted."""
         done, cost_usd = run.work.get(self.unit), run.cost_usd
         if cost_usd is None or not done:
             return None
@@ -55,7 +55,7 @@ class WorkUnit:
 
 
 def common_unit(runs: Sequence[Worked]) -> WorkUnit | None:
-    """The first unit that every priced run counted; None: no such unit."""
+    """Return the first unit that every priced run counted; None if there is no such unit."""
     priced = [run for run in runs if run.cost_usd]
     for unit in UNITS:
         if priced and all(run.work.get(unit) for run in priced):
@@ -64,24 +64,24 @@ def common_unit(runs: Sequence[Worked]) -> WorkUnit | None:
 
 
 def counted_units(run: Worked) -> list[WorkUnit]:
-    """Every unit of work that a priced run counted."""
+    """Return every unit of work that a priced run counted."""
     if not run.cost_usd:
         return []
     return [WorkUnit(unit, _amount(unit, [run])) for unit in UNITS if run.work.get(unit)]
 
 
 def readable(unit: str, usd_each: float) -> WorkUnit:
-    """The smallest amount that costs at least a cent, if one unit has this cost."""
+    """Return the smallest amount that costs at least a cent, if one unit has this cost."""
     costs = (amount for amount in AMOUNTS if usd_each * amount >= READABLE_USD)
     return WorkUnit(unit, next(costs, 1_000_000_000))
 
 
 def readable_seconds(unit: str, seconds_each: float) -> WorkUnit:
-    """The smallest amount that takes at least a second, if one unit takes this long."""
+    """Return the smallest amount that takes at least a second, if one unit takes this long."""
     amounts = (amount for amount in AMOUNTS if seconds_each * amount >= 1)
     return WorkUnit(unit, next(amounts, 1_000_000_000))
 
 
 def _amount(unit: str, runs: Sequence[Worked]) -> int:
-    """The amount for which the cheapest run's cost is readable."""
+    """Return the amount for which the cheapest run's cost is readable."""
     return readable(unit, min(float(run.cost_usd or 0) / run.work[unit] for run in runs)).amount

@@ -28,7 +28,7 @@ def report_answer(run: Run) -> HttpResponse:
 
 @cache
 def _style() -> tuple[str, str]:
-    """The file's style, and the policy that allows this style and nothing else."""
+    """Return the file's style, and the policy that allows this style and nothing else."""
     style = _STYLE.read_text(encoding="utf-8")
     known = b64encode(sha256(style.encode()).digest()).decode()
     inside = f"style-src 'sha256-{known}'"

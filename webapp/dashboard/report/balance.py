@@ -1,4 +1,6 @@
-"""How evenly the GPUs of a node worked: the histograms of their utilisation, and how far apart."""
+"""Shows how evenly the GPUs of a node worked: the histograms of their utilisation, and how far
+apart they are.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def balances(
     names: Mapping[str, str],
     threshold: float | None,
 ) -> list[Balance]:
-    """Of nodes with two and more GPUs.
+    """Return the balance of nodes with two and more GPUs.
 
     Args:
         work: by the node's key and the GPU's number, its utilisation in percent.

@@ -1,4 +1,4 @@
-"""How each GPU and each core was used: percentiles, a box plot and a histogram."""
+"""The use of each GPU and each core: percentiles, a box plot and a histogram."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from webapp.templatetags import shown
 PERCENTS = (100, 99, 95, 90, 75, 50, 25, 5, 0)
 EDGES = np.linspace(0.0, 100.0, 21)
 REACH = 1.5
-"""Of whiskers, in times of the distance of the quartiles, as in SageMaker's box plots."""
+"""The reach of whiskers, in times of the distance of the quartiles, as in SageMaker's box plots."""
 MOST_CORES = 192
-"""Of all nodes: of more, the heat map alone shows each."""
+"""The most cores of all nodes that are listed: if there are more, the heat map alone shows each."""
 MOST_CORE_CELLS = 9_000
-"""Of each core, in all: 25 h in cells of 10 s. Longer runs are read in cells of a minute."""
+"""The most cells of all cores: 25 h in cells of 10 s. Longer runs are read in cells of a minute."""
 HEIGHT, WIDTH = 10.0, 100.0
-"""Of the pictures in a row."""
+"""The size of the pictures in a row."""
 Times = tuple[datetime, datetime]
 Box = tuple[float, float, float, float, float]
 
@@ -43,9 +43,9 @@ class DeviceRow:
     cells: list[str]
     whiskers: str
     box: Box | None
-    """Of a percentage: lower whisker, p25, p50, p75 and upper whisker."""
+    """The box of a percentage: lower whisker, p25, p50, p75 and upper whisker."""
     bars: list[tuple[float, float, float, float]]
-    """x, y, width and height, in a box of WIDTH x HEIGHT."""
+    """The bars: x, y, width and height, in a box of WIDTH x HEIGHT."""
 
     @property
     def parts(self) -> list[tuple[str, float, float]]:
@@ -62,18 +62,18 @@ class DeviceRow:
 
 @dataclass
 class Devices:
-    """`is_exact`: from single samples, not from summaries of 10 s or more."""
+    """Devices of a run. `is_exact` means single samples, not summaries of 10 s or more."""
 
     gpus: list[DeviceRow] = field(default_factory=list)
     cores: list[DeviceRow] = field(default_factory=list)
     more_cores: int = 0
-    """Of the nodes that are drawn, those that aren't listed."""
+    """The number of cores of the drawn nodes that aren't listed."""
     is_exact: bool = True
     has_controller: bool = False
     traffic: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By the node's key: bytes `received` and `sent`, as far as they are known."""
+    """The traffic by the node's key: bytes `received` and `sent`, as far as they are known."""
     work: dict[str, dict[int, SeriesSpread]] = field(default_factory=dict)
-    """By the node's key and the GPU's number: its utilisation during the training loop."""
+    """The utilisation during the training loop, by the node's key and the GPU's number."""
     trouble: str = ""
     unreadable: set[str] = field(default_factory=set)
 
@@ -84,7 +84,8 @@ def devices(
     times: Times | None,
     loop: Times | None,
 ) -> Devices:
-    """Of the nodes that are drawn between two times; empty where no samples are stored.
+    """Return the devices of the nodes that are drawn between two times; empty if no samples are
+    stored.
 
     Args:
         histories: what the hours of these nodes hold, by the node's key.
@@ -147,7 +148,7 @@ _QUANTITIES = (
 )
 _TRAFFIC = {"net.received_bytes_total": "received", "net.sent_bytes_total": "sent"}
 _HOST = {"host.cpu_busy_pct": "Busy", "host.cpu_iowait_pct": "Waiting for I/O"}
-"""Of all cores together."""
+"""The series of all cores together."""
 
 
 def _core_series(node: Node, most: int) -> dict[str, int]:
@@ -204,7 +205,7 @@ def _inside(*corners: float) -> Box:
 
 
 def _whiskers(percentiles: Sequence[float]) -> tuple[float, float]:
-    """Where they end: at a value that there is."""
+    """Return where the whiskers end: at a value that there is."""
     of = dict(zip(PERCENTS, percentiles, strict=True))
     reach = REACH * (of[75] - of[25])
     return max(of[25] - reach, of[0]), min(of[75] + reach, of[100])

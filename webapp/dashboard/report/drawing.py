@@ -13,19 +13,19 @@ from webapp.templatetags import shown
 
 WIDTH, HEIGHT, MOST_COLOURS = 600, 120, 6
 LEAST_WIDTH = 0.8
-"""Of a part of a box plot, in percent."""
+"""The least width of a part of a box plot, in percent."""
 HEADROOM = 1.08
-"""Of a chart without a fixed scale, above its highest value."""
+"""The room of a chart without a fixed scale, above its highest value."""
 HEAT_LEVELS = ((0, 0), (20, 1), (40, 2), (60, 3), (80, 4), (100, 5))
-"""Up to this percentage -> the number of the colour."""
+"""The colours' numbers, each up to a percentage."""
 FEW_ROWS = 6
-"""Of a heat map, which are all named."""
+"""The most rows of a heat map that are all named."""
 Values = Sequence[float | None]
 
 
 @dataclass(frozen=True)
 class DrawnLine:
-    """`path`, `band`: of an SVG; `colour`: 1 to MOST_COLOURS."""
+    """Line of a chart. `path` and `band` are those of an SVG; `colour` is 1 to MOST_COLOURS."""
 
     label: str
     path: str
@@ -37,7 +37,9 @@ class DrawnLine:
 
 @dataclass(frozen=True)
 class DrawnChart:
-    """`hidden`: nodes that it leaves out; `marks`: where something happened, from the left."""
+    """Chart of a report. `hidden` counts the nodes that it leaves out; `marks` are where something
+    happened, from the left.
+    """
 
     title: str
     top: str
@@ -50,7 +52,7 @@ class DrawnChart:
 
 @dataclass(frozen=True)
 class Outline:
-    """A histogram as a line; `path`: in a box of WIDTH x HEIGHT."""
+    """Histogram as a line; `path` is in a box of WIDTH x HEIGHT."""
 
     label: str
     path: str
@@ -59,20 +61,20 @@ class Outline:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """`paths`: (level, path) in a box of `columns` x `rows`."""
+    """Heat map. `paths` are (level, path) in a box of `columns` x `rows`."""
 
     title: str
     rows: int
     columns: int
     order: str
-    """Which rows there are, from the top, in words."""
+    """The rows that there are, from the top, in words."""
     paths: list[tuple[int, str]]
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """`bars`: x, y, width, height and words in a box of WIDTH x HEIGHT."""
+    """Histogram. `bars` are x, y, width, height and words in a box of WIDTH x HEIGHT."""
 
     bars: list[tuple[float, float, float, float, str]]
     least: str
@@ -83,7 +85,9 @@ class Histogram:
 def drawn_chart(
     chart: Chart, document: dict[str, Any], names: dict[str, str], end: float
 ) -> DrawnChart:
-    """`names`: of nodes by their keys. Without lines: nothing was measured."""
+    """Return the chart. `names` are those of nodes by their keys. Without lines, nothing was
+    measured.
+    """
     lines = document["lines"]
     known = [v for line in lines for v in (*line["max"], *line["mean"]) if v is not None]
     top = chart.highest or max(known, default=0.0) * HEADROOM or 1.0
@@ -95,7 +99,7 @@ def drawn_chart(
 def progress_chart(
     progress: list[list[float]], end: float, marks: Iterable[float]
 ) -> DrawnChart | None:
-    """Training steps that were done by each moment; None: no steps.
+    """Return the training steps that were done by each moment, or None without steps.
 
     Args:
         marks: when something happened, in seconds.
@@ -117,7 +121,9 @@ def heat_map(
     prefix: str = "",
     note: str = "",
 ) -> HeatMap | None:
-    """`prefix`: before the label of each row; None: there is nothing to compare."""
+    """Return the heat map, or None if there is nothing to compare. `prefix` comes before the label
+    of each row.
+    """
     if heat is None:
         return None
     rows = heat["rows"]
@@ -160,13 +166,13 @@ def histogram(bins: list[list[float]]) -> Histogram | None:
 
 
 def span(low: float, high: float) -> tuple[float, float]:
-    """Start and width of a part of 0 to 100, wide enough to be seen and not outside."""
+    """Return start and width of a part of 0 to 100, wide enough to be seen and not outside."""
     width = max(high - low, LEAST_WIDTH)
     return min(low, 100 - width), width
 
 
 def outlines(counts: Mapping[str, np.ndarray]) -> list[Outline]:
-    """Histograms over the same bins, each as high as its share in the fullest bin of all."""
+    """Return histograms over the same bins, each as high as its share in the fullest bin of all."""
     shares = {label: own / max(own.sum(), 1e-9) for label, own in counts.items()}
     top = max((float(own.max()) for own in shares.values()), default=0.0) or 1.0
     return [
@@ -208,12 +214,12 @@ def _line(
 
 
 def _title(node: str, label: str, names: dict[str, str]) -> str:
-    """With the node only where there are several."""
+    """Return a title, with the node only if there are several."""
     return f"{names[node]}, {label}" if len(names) > 1 and node in names else label
 
 
 def _pieces(xs: list[float], values: Values, top: float) -> list[list[tuple[float, float]]]:
-    """Stretches of known values: nothing is drawn over a gap."""
+    """Return the stretches of known values: nothing is drawn over a gap."""
     pieces: list[list[tuple[float, float]]] = [[]]
     for x, value in zip(xs, values, strict=True):
         if value is None:
@@ -231,7 +237,7 @@ def _band(xs: list[float], least: Values, most: Values, top: float) -> str:
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
-    """A single point is a dot."""
+    """Return an SVG path. A single point is a dot."""
     listed = [f"{x:.1f} {y:.1f}" for x, y in points]
     return "M" + "L".join(listed if len(listed) > 1 else listed * 2)
 

@@ -1,4 +1,4 @@
-"""What the report draws of a run's samples and steps."""
+"""Draws a run's samples and steps for the report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from webapp.runs.models import Node
 from webapp.runs.views.series import Window
 
 BUCKETS = 240
-"""Of the charts: what a printed page can show."""
+"""The buckets of the charts: as many as a printed page can show."""
 STRIP = 1000
 """The width of the strip of phases."""
 RATES = (
@@ -44,23 +44,23 @@ OF_HIGHEST = "Rows of each node; network and disk as shares of their own highest
 
 @dataclass(frozen=True)
 class Drawn:
-    """Empty where there are no samples."""
+    """Drawings of a report; empty if there are no samples."""
 
     charts: list[DrawnChart] = field(default_factory=list)
     progress: DrawnChart | None = None
     heat: list[HeatMap] = field(default_factory=list)
     steps: Steps = field(default_factory=Steps)
     phases: list[tuple[float, float, str]] = field(default_factory=list)
-    """Start, end and name of what the loop did, in seconds."""
+    """The phases of the loop: start, end and name, in seconds."""
     length_seconds: float = 0.0
     devices: Devices = field(default_factory=Devices)
     balances: list[Balance] = field(default_factory=list)
     more_nodes: int = 0
     """Nodes of which nothing is drawn."""
     more_gpus: int = 0
-    """Of the nodes that are drawn."""
+    """The GPUs of the drawn nodes of which nothing is drawn."""
     unreadable: int = 0
-    """Stored objects."""
+    """The number of stored objects that can't be read."""
     trouble: str = ""
 
     @property
@@ -76,7 +76,8 @@ def drawn_of(
     loop: tuple[datetime, datetime] | None,
     rules: Sequence[RuleReport],
 ) -> Drawn:
-    """
+    """Draw a run's samples and steps.
+
     Args:
         names: of nodes, by their keys.
         loop: when the training loop began and ended; None: not known.
@@ -129,14 +130,14 @@ def _of_document(
 
 
 def _restarts(page: RunPage) -> Iterator[float]:
-    """When attempts after the first began: after failures, spot interruptions and resizes."""
+    """Yield when attempts after the first began: after failures, spot interruptions and resizes."""
     for event in page.events:
         if event.is_restart:
             yield event.seconds
 
 
 def _memory(nodes: Sequence[Node], read: Read) -> dict[str, Any] | None:
-    """How full the memory of each GPU was; None: of fewer than two GPUs it is known."""
+    """Return how full the memory of each GPU was; None if that is known of fewer than two GPUs."""
     found = []
     for node in nodes:
         for number, gpu in enumerate(node.gpus[:MOST_GPUS]):
@@ -148,7 +149,9 @@ def _memory(nodes: Sequence[Node], read: Read) -> dict[str, Any] | None:
 
 
 def _host(nodes: Sequence[Node], read: Read) -> dict[str, Any] | None:
-    """Rows of each node: percent of its time in I/O wait, and percent of its own highest rates."""
+    """Return rows of each node: percent of its time in I/O wait, and percent of its own highest
+    rates.
+    """
     rows = [row for node in nodes for row in _host_rows(node.key, read)]
     return {"rows": rows} if rows else None
 

@@ -1,4 +1,4 @@
-"""Which operators ran during what rules found: step outliers, CPU and I/O bottlenecks."""
+"""Finds the operators that ran during what rules found: step outliers, CPU and I/O bottlenecks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ Spans = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class During:
-    """Operators in the stretches that a rule found. `trouble`: why none are known; else empty."""
+    """Operators in the stretches that a rule found. `trouble` says why none are known, or is
+    empty.
+    """
 
     rows: list[DuringRow] = field(default_factory=list)
     more: int = 0
@@ -47,20 +49,21 @@ class During:
     device, so the three aren't parts of one whole."""
     stretches: int = 0
     seconds: float = 0.0
-    """Of the stretches, of all nodes."""
+    """The seconds of the stretches, of all nodes."""
     traced_seconds: float = 0.0
-    """Of these, in which any operator ran."""
+    """The seconds of the stretches in which any operator ran."""
     cell_seconds: float = 0.0
-    """Times within a cell are known as its sum."""
+    """The width of a cell: times within a cell are known as its sum."""
     is_part: bool = False
-    """Other traces were imported without times."""
+    """True if other traces were imported without times."""
     trouble: str = ""
 
 
 @dataclass(frozen=True)
 class DuringRow:
-    """One operator. `share`: of the time of all operators of its category during the stretches;
-    `whole_share`: in the whole run."""
+    """Operator in the stretches. `share` is that of the time of all operators of its category
+    during the stretches, and `whole_share` the same in the whole run.
+    """
 
     category: str
     name: str
@@ -90,7 +93,7 @@ class Placed:
         return self.starts + self.cell_seconds
 
     def within(self, spans: np.ndarray) -> float:
-        """Its seconds in these spans: a cell that lies in one in part counts in part."""
+        """Return its seconds in these spans: a cell that lies in one in part counts in part."""
         return float(self.spent @ covered_parts(self.starts, self.ends, spans)) / self.cell_seconds
 
 
@@ -100,7 +103,7 @@ def during_of(
     nodes: Sequence[Node],
     started_at: datetime | None,
 ) -> dict[str, During]:
-    """By rule; without those that weren't judged or found nothing."""
+    """Return the operators by rule, without rules that weren't judged or found nothing."""
     found = {each.line.row.rule: each for each in rules if each.line.row.rule in RULES}
     chosen = {name: each for name, each in found.items() if each.is_judged and each.line.windows}
     if not chosen:
@@ -129,7 +132,9 @@ def _trouble(known: Sequence[ImportLine], documents: Sequence[Any], placed: Sequ
 def _placed(
     documents: Iterable[Mapping[str, Any]], nodes: Sequence[Node], started_at: datetime | None
 ) -> Iterator[Placed]:
-    """A trace of the only node belongs to it, however the trace calls it."""
+    """Yield the operators with their nodes. A trace of the only node belongs to it, however the
+    trace calls it.
+    """
     if started_at is None:
         return
     keys: dict[str, tuple[str, ...]] = defaultdict(tuple)
@@ -187,7 +192,7 @@ def _during(placed: Sequence[Placed], spans: Spans, is_part: bool) -> During:
 
 
 def _traced(placed: Iterable[Placed], node: str, spans: np.ndarray) -> float:
-    """The seconds of a node's spans in which any operator ran."""
+    """Return the seconds of a node's spans in which any operator ran."""
     own = [(each.starts, each.ends) for each in placed if node in each.nodes]
     if not own:
         return 0.0
@@ -201,7 +206,7 @@ def _uncovered(stretches: int) -> str:
 
 
 def _rows(inside: Spent, whole: Spent) -> Iterator[DuringRow]:
-    """Those that took the most time first."""
+    """Yield the rows, those that took the most time first."""
     here, every = _by_category(inside), _by_category(whole)
     for (category, name), seconds in sorted(inside.items(), key=lambda item: -item[1]):
         if seconds > 0:
@@ -217,6 +222,6 @@ def _by_category(spent: Spent) -> dict[str, float]:
 
 
 def _parts(seconds: Mapping[str, float], names: Iterable[str]) -> list[Part]:
-    """Of these categories; empty unless there are two to compare."""
+    """Return the parts of these categories; empty unless there are two to compare."""
     known = {name: seconds[name] for name in names if seconds.get(name, 0.0) > 0}
     return parts(known, {name: name for name in known}) if len(known) > 1 else []

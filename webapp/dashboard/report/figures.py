@@ -14,7 +14,7 @@ from webapp.templatetags import shown
 
 WIDTH = 1000
 MUCH_BETWEEN = 0.25
-"""Of the loop: a larger share between steps is remarked upon, as in SageMaker."""
+"""The share of the loop above which time between steps is remarked upon, as in SageMaker."""
 USAGE, FRAMEWORK = "overall_system_usage", "overall_framework_metrics"
 QUANTITIES = (
     ("CPU", "cpu_pct"),
@@ -35,7 +35,7 @@ JOB = {
 
 @dataclass(frozen=True)
 class UsageRow:
-    """One quantity of one node. `values`: as in `STATISTICS`, None: not known."""
+    """Quantity of one node. `values` are as in `STATISTICS`; None if unknown."""
 
     node: str
     quantity: str
@@ -54,7 +54,7 @@ class UsageRow:
 
     @property
     def box(self) -> tuple[float, float, float, float] | None:
-        """Least, median, 95th percentile and most, of percentages that are all known."""
+        """Return least, median, 95th percentile and most, of percentages that are all known."""
         by_name = dict(zip(STATISTICS, self.values, strict=True))
         known = [by_name[name] for name in ("min", "p50", "p95", "max")]
         if self.unit != "%" or None in known:
@@ -73,7 +73,7 @@ class UsageRow:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a time. `x`, `width`: in a bar that is WIDTH wide."""
+    """Part of a time. `x` and `width` are in a bar that is WIDTH wide."""
 
     name: str
     seconds: float
@@ -85,7 +85,7 @@ class Part:
 
 @dataclass(frozen=True)
 class JobTime:
-    """Where the time of the job and of its loop went; both are empty without steps."""
+    """Time of the job and of its loop by part; both are empty without steps."""
 
     job: list[Part]
     loop: list[Part]
@@ -94,9 +94,9 @@ class JobTime:
     loop_started_at: datetime | None = None
     loop_ended_at: datetime | None = None
     begins_long: bool = False
-    """Initialisation took longer than the loop."""
+    """True if initialisation took longer than the loop."""
     others_share: float | None = None
-    """Of the loop, between steps; None: not known."""
+    """The share of the loop between steps; None if unknown."""
 
     @property
     def is_much_between(self) -> bool:
@@ -109,7 +109,7 @@ class JobTime:
 
 
 def usage_rows(judged: Iterable[RuleLine], nodes: Sequence[Node]) -> list[UsageRow]:
-    """A row for each node and quantity, measured or not; empty before the first analysis."""
+    """Return a row for each node and quantity, measured or not; empty before the first analysis."""
     line = _line(judged, USAGE)
     if line is None:
         return []
@@ -131,7 +131,7 @@ def usage_rows(judged: Iterable[RuleLine], nodes: Sequence[Node]) -> list[UsageR
 def node_words(
     rows: Iterable[UsageRow], traffic: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]
 ) -> list[tuple[str, str]]:
-    """Name and sentence of each node of which something is known."""
+    """Return name and sentence of each node of which something is known."""
     p95 = {
         (row.node, row.quantity): row.values[STATISTICS.index("p95")]
         for row in rows
@@ -150,7 +150,7 @@ def node_words(
 
 
 def usage_words(judged: Iterable[RuleLine]) -> str:
-    """The rule's sentence: how well cores and GPUs were used."""
+    """Return the rule's sentence: how well cores and GPUs were used."""
     line = _line(judged, USAGE)
     return line.row.summary if line else ""
 

@@ -1,4 +1,4 @@
-"""What a report can't show, and why."""
+"""Lists the missing parts of a report, and the reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_RECORDED = "Not recorded: how long each batch took to load, beyond the wait 
 def lacking(
     page: RunPage, drawn: Drawn, usage: Iterable[UsageRow], operators: Operators
 ) -> Iterator[str]:
-    """Besides the rules that lack data."""
+    """Yield what is missing, besides the rules that lack data."""
     yield from _of_analysis(page)
     yield from _of_samples(page, drawn)
     if not operators.categories:

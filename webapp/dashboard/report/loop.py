@@ -1,4 +1,4 @@
-"""What rules about GPUs and bottlenecks measured during the training loop, as tables."""
+"""Tables of what rules about GPUs and bottlenecks measured during the training loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GpuWindows:
 
 @dataclass(frozen=True)
 class MemoryRise:
-    """How a GPU's memory in use grew, in points of its size, from and to when, in seconds."""
+    """Increase of a GPU's memory in use, in points of its size, from and to when, in seconds."""
 
     gpu: str
     points: float
@@ -46,7 +46,7 @@ class MemoryRise:
 
 @dataclass(frozen=True)
 class Loaders:
-    """The data loaders of a node; None: not recorded."""
+    """Data loaders of a node; None if not recorded."""
 
     node: str
     workers: float | None
@@ -58,8 +58,9 @@ class Loaders:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """`parts`: where the time of work went; `phases`: of the time of the bottleneck; `during`: the
-    operators of that time, None: there was no bottleneck."""
+    """Bottleneck. `parts` say where the time of work went; `phases` are those of the time of the
+    bottleneck; `during` are the operators of that time, None if there was no bottleneck.
+    """
 
     rule: RuleReport
     what: str
@@ -70,11 +71,11 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class LoopAnalysis:
-    """`rules`: those of the report, by their ids."""
+    """Analysis of the training loop. `rules` are those of the report, by their ids."""
 
     rules: Mapping[str, RuleReport]
     phases: Phases
-    """Start, end and name of what the loop did, in seconds."""
+    """The phases of the loop: start, end and name, in seconds."""
     during: Mapping[str, During]
     """Rule -> the operators in the stretches that it found."""
 
@@ -172,7 +173,7 @@ def _ends(span: tuple[object, object] | None) -> tuple[float | None, float | Non
 
 
 def _work(rule: RuleReport, load: str, threshold: str) -> list[Part]:
-    """The time of work by what GPUs and host did; empty: not known."""
+    """Return the time of work by what GPUs and host did; empty if unknown."""
     of, values = rule.numbers.known, rule.line.row.values
     seen, low, stuck = (of(f"{name}_seconds") for name in ("seen", "low_gpu", "bottleneck"))
     if not seen or low is None or stuck is None:
@@ -188,7 +189,9 @@ def _work(rule: RuleReport, load: str, threshold: str) -> list[Part]:
 
 
 def _by_phase(windows: Iterable[Sequence[object]], phases: Phases) -> list[Part]:
-    """The time of these windows in each phase; what lies in none of them is between steps."""
+    """Return the time of these windows in each phase; what lies in none of them is between
+    steps.
+    """
     seconds = dict.fromkeys(PHASES, 0.0)
     for window in windows:
         start, end = float(str(window[0])), float(str(window[1]))

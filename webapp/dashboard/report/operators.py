@@ -1,4 +1,4 @@
-"""Which operators took the time, of all traces of a run together."""
+"""The operators that took the time, of all traces of a run together."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from webapp.dashboard.report.figures import Part, parts
 from webapp.imports.selectors import ImportLine, cost_us
 
 LEAST_SHARE = 0.02
-"""Of its category: an operator with less isn't listed."""
+"""The least share of its category's time with which an operator is listed."""
 PASSES = ("forward pass", "backward pass")
 DEVICES = ("CPU operators", "GPU operators", "GPU kernels")
 """Categories, as importers name them."""
 TITLES = {"other": "General framework operations"}
 MUCH = 0.7
-"""Of the passes: a larger share of one of them is remarked upon."""
+"""The share of the passes above which one of them is remarked upon."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """`share`: of its category's time."""
+    """Operator; `share` is that of its category's time."""
 
     name: str
     count: int
@@ -31,7 +31,9 @@ class Operator:
 
 @dataclass(frozen=True)
 class OperatorCategory:
-    """The longest first. `dropped`: how many have less than `LEAST_SHARE` each."""
+    """Operators of one category, the longest first. `dropped` counts those that have less than
+    `LEAST_SHARE` each.
+    """
 
     name: str
     seconds: float
@@ -44,13 +46,13 @@ class OperatorCategory:
 
     @property
     def dropped_share(self) -> float:
-        """Of all that aren't listed."""
+        """Return the share of all operators that aren't listed."""
         return max(1 - sum(each.share for each in self.operators), 0.0)
 
 
 @dataclass(frozen=True)
 class Operators:
-    """Empty without a trace."""
+    """Operators by category; empty without a trace."""
 
     categories: list[OperatorCategory]
 
@@ -61,7 +63,7 @@ class Operators:
 
     @property
     def device_words(self) -> str:
-        """What took the most of that time."""
+        """Return, in words, what took the most of that time."""
         most = max(self.devices, key=lambda part: part.share, default=None)
         return f"{100 * most.share:.0f} % was spent in {most.name}." if most else ""
 
@@ -86,7 +88,7 @@ class Operators:
 
 
 def operators_of(traced: Iterable[ImportLine]) -> Operators:
-    """Of all traces; an operator that several have is added up."""
+    """Return the operators of all traces; one that several traces have is added up."""
     found: dict[str, dict[str, list[int]]] = {}
     for line in traced:
         for row in line.row.result.get("operators", ()):

@@ -56,7 +56,7 @@ class RunReport:
     operators: Operators
     loop: LoopAnalysis
     lacking: list[str]
-    """Besides the rules that lack data: what the report can't show, and why."""
+    """The missing parts of the report and the reasons, besides the rules that lack data."""
 
     @property
     def top_rule(self) -> RuleReport | None:
@@ -76,7 +76,7 @@ class RunReport:
 
     @property
     def imported_rules(self) -> list[dict[str, Any]]:
-        """What SageMaker's own rules said, if that was imported."""
+        """Return what SageMaker's own rules said, if that was imported."""
         listed = (
             line.row.result.get("statistics", {}).get("rules", ()) for line in self.page.imports
         )

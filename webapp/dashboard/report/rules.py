@@ -26,12 +26,14 @@ UNITS = {
 }
 """The end of a number's name -> its unit, and how it is written; others are plain numbers."""
 FLAGS = ("is_", "has_", "may_", "gpus_are_")
-"""Begins of the names of what is true or not: no quantities."""
+"""The beginnings of the names of what is true or not: no quantities."""
 
 
 @dataclass(frozen=True)
 class RuleReport:
-    """One rule on one run. `checks`: what it checks; `advice`: what to do if it fires."""
+    """Report of one rule on one run. `checks` says what it checks, and `advice` what to do if it
+    fires.
+    """
 
     line: RuleLine
     sagemaker_name: str
@@ -53,7 +55,7 @@ class RuleReport:
 
     @property
     def times_fired(self) -> int | None:
-        """Stretches of time of its evidence; None: it wasn't judged."""
+        """Return the stretches of time of its evidence, or None if it wasn't judged."""
         if not self.is_judged:
             return None
         return max(len(self.line.windows), 1) if self.is_fired else 0
@@ -74,7 +76,7 @@ class RuleReport:
 
     @property
     def seen_seconds(self) -> float | None:
-        """Of the samples that it judged; of several nodes or GPUs, their sum."""
+        """Return the seconds of the samples that it judged; of several nodes or GPUs, their sum."""
         by_entity = self.numbers.by_entity("seen_seconds")
         if by_entity:
             return sum(by_entity.values())
@@ -83,7 +85,9 @@ class RuleReport:
 
     @property
     def windows_analysed(self) -> int | None:
-        """None: it wasn't judged. A rule without windows judges the whole run as one."""
+        """Return the number of windows, or None if the rule wasn't judged. A rule without windows
+        judges the whole run as one.
+        """
         length = self.line.row.values.get("window_seconds")
         if not self.is_judged:
             return None
@@ -102,7 +106,7 @@ class RuleReport:
 
     @property
     def measured(self) -> list[tuple[str, str]]:
-        """What it measured, in words; of overviews, the report has tables."""
+        """Return what the rule measured, in words; of overviews, the report has tables."""
         return self._figures[:MOST_NUMBERS]
 
     @property
@@ -121,13 +125,13 @@ class RuleReport:
         ]
 
     def named(self, entity: object) -> str:
-        """With the name of its node."""
+        """Return the entity with the name of its node."""
         node, slash, device = str(entity).partition("/")
         return f"{self.names.get(node, node)}{slash}{device}"
 
 
 def rule_reports(judged: Iterable[RuleLine], names: Mapping[str, str]) -> list[RuleReport]:
-    """The rules with the most evidence first, those that couldn't be judged last.
+    """Return the rules with the most evidence first, those that couldn't be judged last.
 
     Args:
         names: of nodes, by their keys.
@@ -166,7 +170,7 @@ def _parameter(parameter: Parameter, value: float) -> tuple[str, str, str]:
 
 
 def _plain(text: str) -> str:
-    """Without the marks of code."""
+    """Return the text without the marks of code."""
     return text.replace("`", "")
 
 

@@ -1,4 +1,4 @@
-"""How long the steps of a run took: statistics of each rank, outliers, and the last steps."""
+"""Durations of a run's steps: statistics of each rank, outliers, and the last steps."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from webapp.templatetags import shown
 
 PERCENTS = (100, 99, 95, 90, 50, 0)
 DEVIATIONS = 3.0
-"""Above the mean: StepOutlier's default."""
+"""The deviations above the mean from which a step is an outlier: StepOutlier's default."""
 NORMAL_BINS = 40
 _US = 1e6
 
 
 @dataclass(frozen=True)
 class StepRow:
-    """The steps of one rank and phase, in seconds. `percentiles`: as `PERCENTS`."""
+    """Steps of one rank and phase, in seconds. `percentiles` are as `PERCENTS`."""
 
     node: str
     rank: int
@@ -43,13 +43,15 @@ class StepRow:
     wait: float | None
     deviation: float
     threshold: float
-    """Longer steps are outliers, by SageMaker's definition."""
+    """The outliers' limit by SageMaker's definition: longer steps are outliers."""
     outliers: int
 
 
 @dataclass(frozen=True)
 class LastSteps:
-    """`bars`: x, y, width, height and words of the steps; `waits`: of their waits for data."""
+    """Last steps of a run. `bars` are x, y, width, height and words of the steps, and `waits` those
+    of their waits for data.
+    """
 
     bars: list[tuple[float, float, float, float, str]]
     waits: list[tuple[float, float, float, float]]
@@ -62,19 +64,21 @@ class LastSteps:
 
 @dataclass(frozen=True)
 class Steps:
-    """Empty where no steps are known. `is_exact`: of single steps, not of summaries."""
+    """Step times of a run; empty if no steps are known. `is_exact` means single steps, not
+    summaries.
+    """
 
     rows: list[StepRow] = field(default_factory=list)
     more: int = 0
-    """Ranks and phases that aren't listed."""
+    """The number of ranks and phases that aren't listed."""
     is_exact: bool = True
     stddev: float = DEVIATIONS
     every: Histogram | None = None
     normal: list[Outline] = field(default_factory=list)
-    """By node, the training steps that are no outliers."""
+    """The training steps that are no outliers, by node."""
     normal_ends: tuple[str, str] = "", ""
     by_node: list[tuple[str, int]] = field(default_factory=list)
-    """Outliers of all ranks and phases."""
+    """The outliers of all ranks and phases."""
     by_phase: list[Part] = field(default_factory=list)
     """The time of outliers."""
     waits: Histogram | None = None
@@ -89,12 +93,13 @@ def steps_of(
     names: Mapping[str, str],
     stddev: float | None,
 ) -> Steps:
-    """
+    """Return the step times.
+
     Args:
         document: as `step_document`, of the same spreads.
         last: as `step_series.last_steps`.
         names: of nodes, by their keys.
-        stddev: the deviations above the mean from which on a step is an outlier; None: 3.
+        stddev: a step is an outlier above the mean by so many deviations; None: 3.
     """
     if document is None:
         return Steps()
@@ -126,7 +131,7 @@ def steps_of(
 def _row(spread: StepSpread, names: Mapping[str, str], deviations: float) -> StepRow:
     mean, weights = spread.mean_seconds, spread.weights
     deviation = float(np.sqrt(np.average((spread.seconds - mean) ** 2, weights=weights)))
-    # By rounding, the mean of equal durations may be slightly below them.
+    # Because of rounding, the mean of equal durations may be slightly below them.
     threshold = max(mean + deviations * deviation, spread.least_seconds)
     return StepRow(
         node=names.get(spread.node_key, spread.node_key),
@@ -154,7 +159,7 @@ def _by_phase(spreads: Sequence[StepSpread], rows: Sequence[StepRow]) -> list[Pa
 def _normal(
     spreads: Sequence[StepSpread], rows: Sequence[StepRow]
 ) -> tuple[list[Outline], tuple[str, str]]:
-    """Histograms by node, and the ends of their scale in words."""
+    """Return histograms by node, and the ends of their scale in words."""
     found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
     for spread, row in zip(spreads, rows, strict=True):
         if row.phase == TRAIN:
@@ -175,7 +180,9 @@ def _counts(of: Sequence[tuple[np.ndarray, np.ndarray]], edges: np.ndarray) -> n
 
 
 def _wait_words(percentiles: Sequence[float], is_exact: bool) -> str:
-    """Of summaries only the means of waits are known, which say nothing about the longest."""
+    """Return the waits in words. Of summaries only the means of waits are known, which say nothing
+    about the longest.
+    """
     if not percentiles:
         return ""
     of = dict(zip(WAIT_PERCENTS, map(shown.seconds, percentiles), strict=True))

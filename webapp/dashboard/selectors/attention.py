@@ -1,4 +1,4 @@
-"""What needs somebody now, over all jobs: the most urgent first."""
+"""Lists what needs somebody now, over all jobs: the most urgent first."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from webapp.spend.budget_status import BudgetLine
 from webapp.templatetags import shown
 
 FAILED_WITHIN = timedelta(days=7)
-"""How long ago the last failure in a row may be."""
+"""The longest time since the last failure in a row."""
 NEW_WITHIN = timedelta(days=7)
 MOST_OF_A_KIND = 5
 _OF_FAILED = ("number", "started_at", "ended_at", "job__name")
-"""What is told of a failed run: its row is wide."""
+"""The columns that are read of a failed run: its row is wide."""
 HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
     "Hangs now",
     "Failed",
@@ -42,26 +42,28 @@ HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
 
 @dataclass(frozen=True)
 class Item:
-    """`usd` is what it has cost, or could save a month; None: no price."""
+    """Thing that needs somebody. `usd` is what it has cost, or could save a month; None without a
+    price.
+    """
 
     kind: str
     title: str
     note: str
     at: datetime | None
-    """Since when; None: it has no such time."""
+    """The time since when; None if it has no such time."""
     usd: Decimal | None
     of_usd: str
-    """What `usd` is, in words."""
+    """The meaning of `usd`, in words."""
     address: str
     run: Run | None = None
-    """Whose price it is; None: that of the runs of `job`."""
+    """The run that has the price; None if `usd` is that of the runs of `job`."""
     job: str = ""
     is_at_least: bool = False
-    """Some of the runs have no price."""
+    """True if some of the runs have no price."""
 
 
 def attention(workspace: Workspace, budgets: list[BudgetLine], now: datetime) -> list[Item]:
-    """At most MOST_OF_A_KIND of each kind."""
+    """Return at most MOST_OF_A_KIND of each kind."""
     return [
         *_hanging(workspace),
         *_failed(workspace, now),
@@ -79,12 +81,12 @@ def _hanging(workspace: Workspace) -> Iterator[Item]:
     )
     for row in fired.select_related("run__job").order_by("-judged_at")[:MOST_OF_A_KIND]:
         address = reverse("dashboard:run", args=[row.run_id]) + "#rules"
-        usd, since = row.counted_usd_high, row.first_fired_at
+        usd, since = row.waste_usd_high, row.first_fired_at
         yield Item(HANGS, str(row.run), row.summary, since, usd, "wasted so far", address, row.run)
 
 
 def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
-    """Jobs whose last ended run failed, with the failed runs in a row up to it."""
+    """Yield the jobs whose last ended run failed, with the failed runs in a row up to it."""
     runs = runs_of(workspace)
     failed, others = (
         runs.filter(state=Run.FAILED),
@@ -100,7 +102,9 @@ def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
 
 
 def _newest_of_each(failed: QuerySet[Run]) -> QuerySet[Any]:
-    """The last failed run of each job, the latest first, with the count and the cost of all."""
+    """Return the last failed run of each job, the latest first, with the count and the cost of
+    all.
+    """
     of_job = F("job_id")
     newest_first = [F("ended_at").desc(), F("number").desc()]
     counted = failed.only(*_OF_FAILED).annotate(
@@ -113,7 +117,9 @@ def _newest_of_each(failed: QuerySet[Run]) -> QuerySet[Any]:
 
 
 def _failing(newest: Any) -> Item:
-    """`newest`: the last run of a row of failed ones, with the row's sums."""
+    """Return the item of a job. `newest` is the last run of a row of failed ones, with the row's
+    sums.
+    """
     note = f"after {shown.length_words(newest.duration)}"
     if newest.row_count > 1:
         note = f"{newest.row_count:,} runs in a row, the last {note}"
@@ -149,7 +155,9 @@ def _budgets(lines: list[BudgetLine]) -> Iterator[Item]:
 
 
 def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
-    """The new ones. What is promised here is frozen, as everywhere where a person sees it."""
+    """Yield the new recommendations. What is promised here is frozen, as everywhere where a person
+    sees it.
+    """
     new = recommendations_of(workspace).filter(
         state=Recommendation.ACTIVE, is_provisional=False, created_at__gte=now - NEW_WITHIN
     )
@@ -162,5 +170,15 @@ def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
         # A job that didn't run for a month has nothing to save a month.
         usd, of_usd = saving.monthly_usd, "less a month"
         if not usd:
-            usd, of_usd = saving.per_run_usd, "less a run"
-        yield Item(RECOMMENDATION, row.title, row.job.name, since, usd, of_usd, address, row.run)
+            usd, of_usd = saving.certain_usd, "less a run"
+        yield Item(
+            RECOMMENDATION,
+            row.title,
+            row.job.name,
+            since,
+            usd,
+            of_usd,
+            address,
+            row.run,
+            is_at_least=saving.is_at_least,
+        )

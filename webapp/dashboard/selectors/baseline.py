@@ -6,8 +6,9 @@ from webapp.runs.models import Run
 
 
 def baseline_of(run: Run) -> Run | None:
-    """The newest of the job's other pinned runs, else the last finished run before it. Probes and
-    excluded runs are never used."""
+    """Return the newest of the job's other pinned runs, or else the last finished run before it.
+    Probes and excluded runs are never used.
+    """
     done = run.job.compared_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
     pinned = done.filter(is_pinned=True).exclude(pk=run.pk)
     return pinned.first() or done.before(run).first()

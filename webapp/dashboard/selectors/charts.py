@@ -31,8 +31,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """`highest`: the end of the scale, if it is fixed. `is_folded`: shown when it is unfolded.
-    `instead_of`: the key of the chart without whose series it is drawn."""
+    """Chart of a run's page. `highest` is the end of the scale, if it is fixed. `is_folded` means
+    that it is shown when it is unfolded. `instead_of` is the key of the chart without whose series
+    it is drawn.
+    """
 
     key: str
     title: str
@@ -43,18 +45,19 @@ class Chart:
     instead_of: str = ""
 
     def document(self) -> dict[str, Any]:
-        """For the browser, with the series names that the API answers."""
+        """Return the chart for the browser, with the series names that the API answers."""
         shown = [{"name": shown_name(line.name)[0], "label": line.label} for line in self.lines]
         return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
 
 
 IO_WAIT = Chart("io_wait", "Waiting for I/O", "pct", (Line("host.cpu_iowait_pct", "waiting"),))
-"""Which the report draws, too."""
+"""The chart of I/O wait, which the report draws, too."""
 
 
 def charts(nodes: Sequence[Node]) -> list[Chart]:
-    """CPU, memory, steps, disk and network always; GPUs if a node has any. Those that most runs are
-    judged by stand first, the rest is folded."""
+    """Return the charts: CPU, memory, steps, disk and network always; GPUs if a node has any.
+    Charts by which most runs are judged come first, the rest is folded.
+    """
     gpus = _gpu_charts(nodes)
     memory_bytes = max((n.effective_memory_bytes or n.memory_bytes for n in nodes), default=0)
     steps = Chart(
@@ -100,5 +103,5 @@ def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:
 
 
 def _share(key: str, title: str, *lines: Line) -> Chart:
-    """What recordings of other tools have instead of bytes in use."""
+    """Return a chart of what recordings of other tools have instead of bytes in use."""
     return Chart(f"{key}_share", title, "pct", lines, 100, is_folded=True, instead_of=key)

@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class ComparePage:
-    """`gpu_count`: of the node with the most GPUs."""
+    """Page of a comparison. `gpu_count` is that of the node with the most GPUs."""
 
     compared: ComparedRuns
     gpu_count: int
@@ -64,7 +64,7 @@ class ComparePage:
 
     @cached_property
     def bars(self) -> list[Bar]:
-        """Empty if the difference can't be split by cause."""
+        """Return the bars; empty if the difference can't be split by cause."""
         a, b = self.runs
         if self.result.attribution is None or a.cost_usd is None or b.cost_usd is None:
             return []
@@ -99,14 +99,14 @@ class ComparePage:
 
     @cached_property
     def _per_unit(self) -> dict[str, tuple[Decimal | None, Decimal | None]]:
-        """The rows with a cost per unit of work -> the costs of both runs."""
+        """Return the rows with a cost per unit of work, and the costs of both runs."""
         work = self.result.per_work
         name = COST_PER + work.unit.removesuffix("s")
         growing = work.a_growing_usd, work.b_growing_usd
         return {name: (work.a_usd, work.b_usd), name + WITHOUT_START_UP: growing}
 
     def _figure(self, row: MetricRow) -> Figure:
-        """A cost per unit is written for a readable amount of it."""
+        """Return the figure of a row. A cost per unit is written for a readable amount of it."""
         arrow = ARROWS.get(row.change[:1], "")
         unit = common_unit(self.runs)
         costs = self._per_unit.get(row.name)
@@ -127,13 +127,13 @@ def compare_page(a: Run, b: Run) -> ComparePage:
 
 
 def gpu_count(runs: Sequence[Run]) -> int:
-    """Of the node with the most GPUs."""
+    """Return the number of GPUs of the node with the most."""
     nodes = Node.objects.filter(attempt__run__in=runs)
     return max((len(node.gpus) for node in nodes), default=0)
 
 
 def chart_document(named: Sequence[tuple[Run, str]], gpus: int) -> dict[str, Any]:
-    """The runs, and the series to request for each."""
+    """Return the runs, and the series to request for each."""
     drawn = [*_gpu_charts(gpus), *CHARTS]
     return {
         "runs": [_drawn(run, name) for run, name in named],
@@ -142,7 +142,7 @@ def chart_document(named: Sequence[tuple[Run, str]], gpus: int) -> dict[str, Any
 
 
 def _gpu_charts(count: int) -> list[Chart]:
-    """All GPUs as one line: the browser draws the mean of a chart's series."""
+    """Return the charts of all GPUs as one line: the browser draws the mean of a chart's series."""
     if not count:
         return []
     lines = tuple(Line(f"gpu{i}.busy_pct", "") for i in range(min(count, MOST_GPUS)))

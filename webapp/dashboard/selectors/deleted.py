@@ -34,7 +34,7 @@ class Deletion:
 
 
 def deletions(jobs: QuerySet[Job], runs: QuerySet[Run]) -> list[Deletion]:
-    """The deletions of a workspace, newest first."""
+    """Return the deletions of a workspace, newest first."""
     gone = runs.exclude(deleted_at=None)
     moments = gone.order_by("-deleted_at").values_list("job", "deleted_at").distinct()
     counted = moments.annotate(count=Count("pk"))[:MOST_SHOWN]
@@ -55,7 +55,7 @@ def deletions(jobs: QuerySet[Job], runs: QuerySet[Run]) -> list[Deletion]:
 def _alone(
     gone: QuerySet[Run], keys: Iterable[tuple[int, datetime]]
 ) -> dict[tuple[int, datetime], Run]:
-    """The runs that were deleted alone, by job and time."""
+    """Return the runs that were deleted alone, by job and time."""
     moments = {at for _, at in keys}
     candidates = gone.filter(deleted_at__in=moments)
     return {(run.job_id, run.deleted_at): run for run in candidates if run.deleted_at is not None}

@@ -1,4 +1,4 @@
-"""What the charts of a run's page draw: only that is read, in one go."""
+"""Reads what the charts of a run's page draw, and nothing else, in one go."""
 
 from __future__ import annotations
 
@@ -44,34 +44,37 @@ from webapp.runs.models import Node, Run
 from webapp.runs.views.series import Window, plain
 
 DIGITS = 5
-"""More can't be seen, neither in a line nor beside it."""
+"""The digits of a value: more can't be seen, neither in a line nor beside it."""
 MOST_SINGLE_STEPS = 50_000
-"""So many steps of a run have exact percentiles; those of more come from tiers."""
+"""The most steps of a run that have exact percentiles; those of more come from tiers."""
 STEP_COLUMNS = tuple(dict.fromkeys((*DRAWN, *COLUMNS)))
 
 
 @dataclass
 class Read:
-    """Of all nodes: views by the node's key and the displayed name; steps; phases by bucket."""
+    """Data of all nodes: views by the node's key and the displayed name; steps; phases by
+    bucket.
+    """
 
     views: dict[tuple[str, str], SeriesView] = field(default_factory=dict)
     steps: list[StepSpread] = field(default_factory=list)
     phases: dict[str, np.ndarray] = field(default_factory=dict)
     done: np.ndarray | None = None
-    """Training steps of one rank by bucket."""
+    """The training steps of one rank by bucket."""
     starts_seconds: np.ndarray = field(default_factory=lambda: np.empty(0))
     width_seconds: float = 0.0
     cores: list[Member] = field(default_factory=list)
     whole: dict[str, NodeHistory] = field(default_factory=dict)
-    """For a report: all that the hours of each node hold, by its key."""
+    """Everything that the hours of each node hold, by its key; for a report."""
     last_steps: pa.Table | None = None
-    """For a report: the last training steps of the lowest rank, as `step_series.last_steps`."""
+    """The last training steps of the lowest rank, as `step_series.last_steps`; for a report."""
     unreadable: set[str] = field(default_factory=set)
-    """Keys of objects that can't be read."""
+    """The keys of objects that can't be read."""
 
 
 def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
-    """What the browser draws, by chart; `hidden`: how many nodes of a chart it doesn't.
+    """Return what the browser draws, by chart; `hidden` counts the nodes of a chart that it doesn't
+    draw.
 
     Raises TooLargeError.
     """
@@ -80,8 +83,9 @@ def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
 
 
 def report_document(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, Any]:
-    """As `drawn_charts`, of what was read for a report: also the heat map of the cores, `cores`,
-    and the wait for I/O."""
+    """Return the same as `drawn_charts`, of what was read for a report: also the heat map of the
+    cores, `cores`, and the wait for I/O.
+    """
     cores = {"cores": heat_of([read.cores], window.start_seconds)}
     return _document(nodes, read, window, (IO_WAIT,)) | cores
 
@@ -110,7 +114,7 @@ def read_charts(
     *,
     for_report: bool = False,
 ) -> Read:
-    """What the charts of these nodes draw, in at most so many buckets.
+    """Read what the charts of these nodes draw, in at most so many buckets.
 
     Raises TooLargeError.
 
@@ -155,7 +159,7 @@ def _names(node: Node, listed: Iterable[Chart]) -> list[str]:
 
 
 def _replacing(listed: Sequence[Chart], node: Node, views: Iterable[SeriesView]) -> Iterator[Chart]:
-    """The charts instead of which none of a node's series is drawn."""
+    """Yield the charts for which no series of the node is drawn that they would replace."""
     found = {view.series for view in views}
     by_key = {chart.key: chart for chart in listed}
     for chart in listed:
@@ -173,7 +177,7 @@ def _add_steps(
     known = sum(each.count for each in read.steps) + pc.sum(cells["count"]).as_py()
     fits = known <= MOST_SINGLE_STEPS
     single = single_steps_between(reader, history, buckets) if fits else None
-    # Of some hours only summaries may be left.
+    # Some hours may have only summaries left.
     is_all = single is not None and len(single) == pc.sum(cells["count"]).as_py()
     of_cells = spreads_of(history.key, cells)
     read.steps += spreads_of_single(history.key, single) if is_all else of_cells
@@ -207,8 +211,9 @@ def _chart(
 def _multiples(
     listed: Sequence[Chart], nodes: Sequence[Node], read: Read, offset_seconds: float
 ) -> list[dict[str, Any]]:
-    """For each shown node how busy it was, its GPUs together, from what was read for the charts;
-    empty: there is one node only."""
+    """Return, for each shown node, how busy it was, its GPUs together, from what was read for the
+    charts; empty if there is one node only.
+    """
     if len(nodes) < 2:
         return []
     chart = next((c for c in listed if c.key == "gpu"), None)
@@ -237,7 +242,9 @@ def _line(line: Drawn, offset_seconds: float) -> dict[str, Any]:
 
 
 def _phases(read: Read, offset_seconds: float) -> list[list[Any]]:
-    """Start, end and phase: in each bucket the phase that took most time; without steps nothing."""
+    """Return start, end and phase: in each bucket the phase that took most time; nothing without
+    steps.
+    """
     if not read.phases:
         return []
     names = sorted(read.phases)
@@ -254,7 +261,9 @@ def _phases(read: Read, offset_seconds: float) -> list[list[Any]]:
 
 
 def _progress(read: Read, offset_seconds: float) -> list[list[float]]:
-    """Moments and the training steps that were done by then, since the start of what was read."""
+    """Return moments and the training steps that were done by then, since the start of what was
+    read.
+    """
     if read.done is None or not read.done.any():
         return []
     done = np.cumsum(read.done)

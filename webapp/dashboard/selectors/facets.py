@@ -27,13 +27,13 @@ _SHOWN = ("owner", "tags", "job__tags", "job__owner")
 
 @dataclass(frozen=True)
 class Facet:
-    """`name`: `owner`, or `tag:` and a key."""
+    """Facet of runs. `name` is `owner`, or `tag:` and a key."""
 
     name: str
 
     @classmethod
     def named(cls, name: str) -> Facet | None:
-        """None: there is no such facet."""
+        """Return the facet, or None if there is no such facet."""
         return cls(name) if name == OWNER or name.removeprefix(TAG) not in ("", name) else None
 
     @property
@@ -45,7 +45,7 @@ class Facet:
         return self.name != OWNER
 
     def value(self) -> Combinable:
-        """A run's value, as a database expression."""
+        """Return a run's value, as a database expression."""
         if not self.is_tag:
             return Coalesce(NullIf("owner", Value("")), F("job__owner"))
         key = self.name.removeprefix(TAG)
@@ -61,7 +61,7 @@ class Offered:
 
 
 def offered(runs: QuerySet[Run]) -> Offered:
-    """The facets of the latest runs of a workspace."""
+    """Return the facets of the latest runs of a workspace."""
     latest = runs.order_by("-created_at").values("pk")[:LOOKED_AT]
     alike = Run.objects.filter(pk__in=latest).order_by().values_list(*_SHOWN)
     owners: Counter[str] = Counter()

@@ -49,7 +49,7 @@ class Group:
 
 
 def groups(runs: QuerySet[Run], facet: Facet) -> list[Group]:
-    """The totals of each group and its jobs, highest spend first.
+    """Return the totals of each group and its jobs, highest spend first.
 
     In one query, since the value of a tag is read from the text of each run.
     """
@@ -61,12 +61,12 @@ def groups(runs: QuerySet[Run], facet: Facet) -> list[Group]:
 
 
 def totals(runs: QuerySet[Run]) -> dict[str, Any]:
-    """The totals of all groups."""
+    """Return the totals of all groups."""
     return dated(runs).aggregate(job_count=Count("job", distinct=True), **sums())
 
 
 def grouped_jobs(runs: QuerySet[Run], facet: Facet) -> Rows:
-    """A row for each group and job: by group, and the highest spend first."""
+    """Return a row for each group and job: by group, and the highest spend first."""
     valued: QuerySet[Any, Any] = dated(runs).annotate(value=facet.value())
     by_job = valued.values("value", "job", "job__name", "job__uuid")
     rows: Rows = by_job.annotate(**sums(), last_at=Max("began"))

@@ -19,11 +19,11 @@ from webapp.runs.models import Node, Run
 from webapp.runs.views.series import Window
 
 MOST_CORES = 384
-"""Rows of the heat map of cores."""
+"""The most rows of the heat map of cores."""
 
 
 def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
-    """The heat map of the cores of the shown nodes. Raises TooLargeError."""
+    """Return the heat map of the cores of the shown nodes. Raises TooLargeError."""
     times = window.times(run)
     if times is None:
         return {"heat": None}
@@ -50,7 +50,9 @@ def core_members(views: Iterable[SeriesView]) -> list[Member]:
 
 
 def heat_of(of_charts: Sequence[Sequence[Member]], offset_seconds: float) -> dict[str, Any] | None:
-    """A row for each member, whole percent; None: fewer than two, which a line shows as well."""
+    """Return a row for each member, whole percent; None if there are fewer than two, which a line
+    shows as well.
+    """
     members = [member for members in of_charts for member in members]
     if len(members) < 2:
         return None

@@ -27,8 +27,9 @@ CLEARED = "cleared"
 
 @dataclass(frozen=True)
 class Point:
-    """A run in the chart. `usd` is its cost per unit of work, or of the whole run where no unit is
-    common; `low` to `high` is what was expected of it. None: no price, or not known."""
+    """Run in the chart. `usd` is its cost per unit of work, or of the whole run if no unit is
+    common; `low` to `high` is what was expected of it. None means no price, or unknown.
+    """
 
     run: Run
     verdict: Verdict | None
@@ -40,7 +41,7 @@ class Point:
     marks: tuple[Mark, ...]
 
     def document(self) -> dict[str, Any]:
-        """For the browser."""
+        """Return the point for the browser."""
         run, verdict = self.run, self.verdict
         return {
             "number": run.number,
@@ -67,14 +68,14 @@ class Level:
 
     numbers: tuple[int, ...]
     usd: Decimal | None
-    """The median; None: none of them has a price."""
+    """The median cost; None if no run has a price."""
     change: float | None
-    """To the level before it, as a ratio minus 1."""
+    """The change from the level before it, as a ratio minus 1."""
     is_open_regression: bool
     began_with: str
 
     def document(self) -> dict[str, Any]:
-        """For the browser."""
+        """Return the level for the browser."""
         return {
             "numbers": self.numbers,
             "usd": None if self.usd is None else float(self.usd),
@@ -98,7 +99,7 @@ class History:
     unit: WorkUnit | None
     range: str
     is_full: bool
-    """There may be earlier runs, which have a chart of their own."""
+    """True if there may be earlier runs, which have a chart of their own."""
 
     @cached_property
     def levels(self) -> list[Level]:
@@ -116,11 +117,13 @@ class History:
 
     @property
     def per(self) -> str:
-        """What the cost is of."""
+        """Return the unit that the cost refers to."""
         return str(self.unit) if self.unit else "run"
 
     def chart(self) -> dict[str, Any]:
-        """For the browser; None stays None, so that a run without a price has no point."""
+        """Return the chart for the browser; None stays None, so that a run without a price has no
+        point.
+        """
         return {
             "per": self.per,
             "points": [point.document() for point in self.points],
@@ -151,7 +154,7 @@ def history(
     wanted: str,
     is_full: bool,
 ) -> History:
-    """Of a job's runs, oldest first.
+    """Return the history of a job's runs, oldest first.
 
     Args:
         followed: number of a run -> the advice that it was the first to follow, in words.
@@ -182,8 +185,9 @@ def _point(
 
 
 def _expected(run: Run, usd: float | None) -> tuple[float | None, float | None, float | None]:
-    """The cost at the expected machine time and at both ends of its range: only the judged part of
-    the cost, that of the training loop, differs."""
+    """Return the cost at the expected machine time and at both ends of its range: only the judged
+    part of the cost, that of the training loop, differs.
+    """
     stored = run.summary.verdict
     if usd is None or stored is None or stored.change is None or not stored.expected_seconds:
         return None, None, None
@@ -225,7 +229,7 @@ def _levels(points: Sequence[Point]) -> list[Level]:
 
 
 def _starts(point: Point) -> set[int]:
-    """The first runs of the levels that this run's verdict tells of."""
+    """Return the first runs of the levels that this run's verdict refers to."""
     verdict = point.verdict
     assert verdict is not None  # noqa: S101 - the caller looked
     if verdict.status == "confirmed" and verdict.since is not None:
@@ -234,7 +238,9 @@ def _starts(point: Point) -> set[int]:
 
 
 def _level_usd(group: Sequence[Point]) -> Decimal | None:
-    """Of its runs without the outliers; of all of them, if there are no others."""
+    """Return the median of its runs without the outliers; of all of them, if there are no
+    others.
+    """
     priced = [point for point in group if point.usd is not None]
     usual = [p.usd for p in priced if p.verdict and p.verdict.status != CLEARED]
     values = usual or [point.usd for point in priced]

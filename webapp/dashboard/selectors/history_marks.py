@@ -1,4 +1,6 @@
-"""What changed from one run of a job to the next: price, hardware, and the advice it follows."""
+"""Finds what changed from one run of a job to the next: price, hardware, and the advice it
+follows.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ NOTABLE_PRICE = Decimal("0.005")
 
 @dataclass(frozen=True)
 class Mark:
-    """`kind`: `advice`, `price` or `hardware`."""
+    """Mark in the chart. `kind` is `advice`, `price` or `hardware`."""
 
     kind: str
     words: str
 
 
 def changes(runs: Sequence[Run], followed: Mapping[int, str]) -> dict[int, list[Mark]]:
-    """Number of a run -> what is other than at the run before it.
+    """Return, by a run's number, what differs from the run before it.
 
     Args:
         runs: oldest first.
@@ -68,6 +70,6 @@ def _machines(run: Run) -> str:
 
 
 def _purchase(run: Run) -> str:
-    """The purchase option and the basis of the price, as far as they are unusual."""
+    """Return the purchase option and the basis of the price, as far as they are unusual."""
     option = str(run.configuration.get("purchase_option") or "on_demand").replace("_", " ")
     return option if run.summary.basis == "list" else f"{option}, {run.summary.basis}"

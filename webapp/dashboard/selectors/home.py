@@ -33,7 +33,7 @@ from webapp.spend.sums import usd_by_day
 LEDGER_DAYS = 30
 MOST_RUNNING = 10
 USUAL_RUNS = 5
-"""How many finished runs of its job tell what a running run may cost."""
+"""The number of finished runs of a job from which the usual cost of a running run is taken."""
 WIDTH, HEIGHT = 1000.0, 140.0
 
 
@@ -55,7 +55,7 @@ class Pace:
     month: Month
     usd: Decimal
     then_usd: Decimal
-    """Of the month before, up to the same day."""
+    """The spend of the month before, up to the same day."""
     line: str
     before: str
     axis: Axis
@@ -71,26 +71,27 @@ class Pace:
 class RunningLine:
     run: Run
     usual_usd: Decimal | None
-    """The median of the job's last finished runs; None: there are none with a price."""
+    """The median of the job's last finished runs; None if there are none with a price."""
     usual_seconds: float | None
-    """None: there are none."""
+    """The median duration of these runs; None if there are none."""
     usual_runs: int
     ask: MayAsk | None
-    """None: nothing may be asked of it by the reader, or nothing of it has arrived."""
+    """The possible requests; None if the reader may request nothing, or nothing of the run has
+    arrived."""
 
     @property
     def projected(self) -> Projection | None:
-        """The cost at the end, at its present pace; None: its total amount of work isn't known."""
+        """The cost at the end, at its present pace; None if its total amount of work is unknown."""
         return self.run.summary.projected
 
 
 @dataclass(frozen=True)
 class RunningSum:
-    """All running runs, also those that aren't listed."""
+    """Sums of all running runs, also those that aren't listed."""
 
     count: int
     usd: Decimal | None
-    """So far; None: none has a price."""
+    """The cost so far; None if none has a price."""
     unpriced_count: int
 
 
@@ -101,7 +102,7 @@ class HomePage:
     running_sum: RunningSum
     pace: Pace
     ledger: LedgerView | None
-    """Of the runs that began in the last days; None: nothing was measured."""
+    """The ledger of the runs that began in the last days; None if nothing was measured."""
     open: OpenSaving
     proven: Saved
 
@@ -111,7 +112,9 @@ class HomePage:
 
 
 def home_page(workspace: Workspace, now: datetime, *, may_change: bool) -> HomePage:
-    """`may_change`: the reader may, in this workspace."""
+    """Return the home page. `may_change` says whether the reader may change things in this
+    workspace.
+    """
     runs = runs_of(workspace)
     running = runs.filter(state=Run.RUNNING)
     recent = runs.filter(started_at__gte=now - timedelta(days=LEDGER_DAYS)).select_related(None)
@@ -130,7 +133,9 @@ def home_page(workspace: Workspace, now: datetime, *, may_change: bool) -> HomeP
 
 
 def _with_sums(running: QuerySet[Run]) -> QuerySet[Any]:
-    """Each with the sums of all, so that those that aren't listed need no query of their own."""
+    """Add the sums of all runs to each, so that those that aren't listed need no query of their
+    own.
+    """
     return running.annotate(
         all_count=Window(Count("pk")),
         priced_count=Window(Count("cost_usd")),
@@ -177,7 +182,9 @@ def _running_line(
 
 
 def pace(workspace: Workspace, now: datetime) -> Pace:
-    """Days are UTC's, as costs are kept; a month begins in the workspace's time zone."""
+    """Return the pace. Days are UTC's, as costs are kept; a month begins in the workspace's time
+    zone.
+    """
     month = current(workspace, now)
     earlier = month.shifted(-1)
     before, mine = usd_by_day(workspace, earlier.start, month.start, now)
@@ -202,7 +209,7 @@ def pace(workspace: Workspace, now: datetime) -> Pace:
 
 
 def _sums(usd: Mapping[date, Decimal], month: Month) -> list[Decimal]:
-    """What was spent up to the end of each of the month's days."""
+    """Return what was spent up to the end of each of the month's days."""
     first = month.start.date()
     last = (month.end - timedelta(microseconds=1)).astimezone(UTC).date()
     days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
@@ -210,7 +217,7 @@ def _sums(usd: Mapping[date, Decimal], month: Month) -> list[Decimal]:
 
 
 def _points(sums: list[Decimal], top: Decimal, days: int) -> str:
-    """From 0 at the begin of the first day; empty: nothing is spent at all."""
+    """Return the points, from 0 at the start of the first day; empty if nothing is spent at all."""
     if not top:
         return ""
     step = WIDTH / days

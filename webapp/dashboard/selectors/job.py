@@ -33,7 +33,7 @@ MOST_DECIDED = 20
 
 @dataclass(frozen=True)
 class JobPage:
-    """`charted` are the latest runs without probes, oldest first."""
+    """Page of a job. `charted` are the latest runs without probes, oldest first."""
 
     job: Job
     charted: list[Run]
@@ -46,7 +46,7 @@ class JobPage:
     unpriced_count: int
     recommendations: list[Advice]
     budget: BudgetLine | None
-    """The state of the job's own budget this month; None: it has none."""
+    """The state of the job's own budget this month; None if it has none."""
 
     @property
     def last(self) -> Run | None:
@@ -54,12 +54,12 @@ class JobPage:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Values of the last run."""
+        """Return the tags of the last run."""
         return {**self.job.tags, **(self.last.tags if self.last else {})}
 
     @cached_property
     def verdicts(self) -> VerdictHistory | None:
-        """The verdicts on successive runs; None: none was judged yet."""
+        """The verdicts on successive runs; None if none was judged yet."""
         return verdict_history(self.charted)
 
     @cached_property
@@ -72,7 +72,8 @@ class JobPage:
 
     @property
     def last_good(self) -> Run | None:
-        """The last finished run before the newest open regression; None: no regression is open."""
+        """The last finished run before the newest open regression; None if no regression is
+        open."""
         worse = [row.since.number for row in self.open_regressions[:1]]
         good = (run for run in reversed(self.charted) if worse and run.number < worse[0])
         return next((r for r in good if r.state == Run.FINISHED and not r.is_excluded), None)
@@ -94,7 +95,7 @@ class JobPage:
 
     @cached_property
     def ledger(self) -> LedgerView | None:
-        """The waste ledger of the last days' runs; None: nothing was measured."""
+        """The waste ledger of the last days' runs; None if nothing was measured."""
         return job_ledger(self.job)
 
     @property
@@ -107,7 +108,9 @@ class JobPage:
         return float((now - then) / then * 100) if now is not None and then else None
 
     def history(self, wanted: str = "", until: int | None = None) -> History:
-        """The charted runs of a range; `until`: those that end with the run of this number."""
+        """Return the charted runs of a range. `until` chooses those that end with the run of this
+        number.
+        """
         chosen = _charted(self.job, until) if until is not None else None
         runs, unit = (chosen, common_unit(chosen)) if chosen else (self.charted, self.unit)
         return history(
@@ -121,7 +124,7 @@ class JobPage:
 
     @property
     def _followed(self) -> dict[int, str]:
-        """Number of a run -> the advice that it was the first to follow."""
+        """Return, by a run's number, the advice that it was the first to follow."""
         claims = ((item.row.claimed_by, item.row.title) for item in self.decided)
         return {run.number: title for run, title in claims if run is not None}
 
@@ -151,7 +154,9 @@ def job_page(job: Job) -> JobPage:
 
 
 def _charted(job: Job, until: int | None = None) -> list[Run]:
-    """The newest runs, or those up to a run, oldest first; empty: it isn't one of this job."""
+    """Return the newest runs, or those up to a run, oldest first; empty if that isn't a run of this
+    job.
+    """
     newest = job.compared_runs.newest_first().defer(*UNREAD)
     if until is None:
         return list(newest[:CHART_RUNS])[::-1]

@@ -18,8 +18,10 @@ MOST_CHARS = 200
 
 @dataclass(frozen=True)
 class JobFilter:
-    """`?q=TEXT&owner=NAME&tag=KEY=VALUE&tag=...&group=owner|tag:KEY&sort=COLUMN`, or
-    `-COLUMN` for the other order."""
+    """Filter by the URL:
+    `?q=TEXT&owner=NAME&tag=KEY=VALUE&tag=...&group=owner|tag:KEY&sort=COLUMN`, or `-COLUMN` for the
+    other order.
+    """
 
     text: str
     owner: str
@@ -29,7 +31,7 @@ class JobFilter:
 
     @classmethod
     def of(cls, query: QueryDict) -> JobFilter:
-        """Invalid values are ignored."""
+        """Parse the query. Invalid values are ignored."""
         pairs = [_short(word).partition("=") for word in query.getlist("tag")[:MOST_TAGS]]
         sort = query.get("sort", "last")
         return cls(
@@ -54,14 +56,14 @@ class JobFilter:
         return not self.text and not self.filters_runs
 
     def runs(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Runs with the owner and all of the tags, of the selected jobs."""
+        """Return the runs with the owner and all of the tags, of the selected jobs."""
         for place, (facet, value) in enumerate(self._values()):
             name = f"facet_{place}"
             runs = runs.alias(**{name: facet.value()}).filter(**{name: value})
         return runs.filter(_named(self.text, "job__")) if self.text else runs
 
     def jobs(self, jobs: QuerySet[Job], runs: QuerySet[Run]) -> QuerySet[Job]:
-        """The selected jobs. If runs are filtered, only jobs with a selected run."""
+        """Return the selected jobs. If runs are filtered, only jobs with a selected run."""
         named = jobs.filter(_named(self.text)) if self.text else jobs
         return named.filter(Exists(runs.filter(job=OuterRef("pk")))) if self.filters_runs else named
 
@@ -82,5 +84,5 @@ def _meant(value: str) -> str:
 
 
 def _short(text: str) -> str:
-    """PostgreSQL takes no NUL."""
+    """Return the text without NUL, which PostgreSQL refuses, and not too long."""
     return text.replace("\0", "").strip()[:MOST_CHARS]

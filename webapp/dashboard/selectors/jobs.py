@@ -56,7 +56,7 @@ _SHOWN = (
     *("job_id", "number", "owner", "tags", "state", "started_at", "created_at", "cost_usd"),
     "summary",
 )
-"""What the list shows of a run: its row is wide."""
+"""The columns that the list shows of a run: its row is wide."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Trend:
 
     usd: list[float]
     unit: WorkUnit | None
-    """Of which amount of work; None: of whole runs."""
+    """The amount of work that the cost refers to; None for whole runs."""
 
     @property
     def per(self) -> str:
@@ -83,21 +83,23 @@ class JobRow:
     unpriced_count: int
     saving_usd: Decimal | None
     verdict: Verdict | None
-    """On the last finished run; None: it wasn't compared."""
+    """The verdict on the last finished run; None if it wasn't compared."""
     regression: Regression | None
-    """That is open."""
+    """The open regression."""
     running_count: int
-    """How many of its runs are running."""
+    """The number of running runs."""
 
     @property
     def is_running_beside(self) -> bool:
-        """Runs are running that the last run's state doesn't tell of."""
+        """Return whether runs are running that the last run's state doesn't show."""
         last = self.last_run
         return self.running_count > int(last is not None and last.state == Run.RUNNING)
 
     @property
     def projected(self) -> Projection | None:
-        """What the last run will have cost; None: it has ended, or its total isn't known."""
+        """Return what the last run will have cost; None if it has ended, or its total isn't
+        known.
+        """
         last = self.last_run
         return last.summary.projected if last and last.state == Run.RUNNING else None
 
@@ -124,7 +126,7 @@ class Totals:
 def listed(
     workspace: Workspace, jobs: QuerySet[Job], runs: QuerySet[Run], sort: str
 ) -> QuerySet[Job]:
-    """The jobs in order, by figures of their runs in `runs`. `sort`: as in `SORTS`."""
+    """Return the jobs in order, by figures of their runs in `runs`. `sort` is one of `SORTS`."""
     column = sort.removeprefix("-")
     order = [_nulls_last(name, is_reversed=sort != column) for name in SORTS[column]]
     asked = (name.removeprefix("-") for name in SORTS[column])
@@ -134,7 +136,9 @@ def listed(
 
 
 def _sort_key(workspace: Workspace, runs: QuerySet[Run], name: str) -> Subquery:
-    """It reads the rows of all jobs, so a list asks for those only by which it is sorted."""
+    """Return the figure by which the list is sorted. It reads the rows of all jobs, so a list
+    computes no other.
+    """
     figures = {**sums(), "last_at": Max("began")}
     if name in figures:
         return _per_job(runs, figures[name])
@@ -151,7 +155,7 @@ def _sort_key(workspace: Workspace, runs: QuerySet[Run], name: str) -> Subquery:
 
 
 def rows(workspace: Workspace, jobs: Iterable[Job], runs: QuerySet[Run]) -> list[JobRow]:
-    """The page's jobs with the sums of their runs, their last run and its verdict."""
+    """Return the page's jobs with the sums of their runs, their last run and its verdict."""
     jobs = list(jobs)
     latest = _latest_runs(jobs, runs)
     opened = every_open_regression_of(workspace).filter(job__in=jobs)
@@ -172,8 +176,9 @@ def rows(workspace: Workspace, jobs: Iterable[Job], runs: QuerySet[Run]) -> list
 
 
 def trends(jobs: Iterable[Job], runs: QuerySet[Run]) -> dict[int, Trend]:
-    """By job: of the finished ones of its latest runs, in one query. It reads the sort keys of all
-    runs, but cost and work of the latest only."""
+    """Return each job's trend, of the finished ones of its latest runs, in one query. It reads the
+    sort keys of all runs, but cost and work of the latest only.
+    """
     jobs = list(jobs)
     newest = Window(RowNumber(), partition_by=F("job_id"), order_by=_NEWEST)
     placed = _ordinary(runs).filter(job__in=jobs).annotate(place=newest)
@@ -186,7 +191,7 @@ def trends(jobs: Iterable[Job], runs: QuerySet[Run]) -> dict[int, Trend]:
 
 
 def sums() -> dict[str, Aggregate]:
-    """What is counted of runs, each with its `began`: in a list's line, and in its totals."""
+    """Return the sums of runs, each with its `began`, for a list's line and its totals."""
     # When it ran, not when it was uploaded: old runs can be imported.
     recent = Q(began__gte=timezone.now() - timedelta(days=SPEND_DAYS))
     return {
@@ -202,7 +207,7 @@ def _summed(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, dict[str, Any]]:
 
 
 def dated(runs: QuerySet[Run]) -> QuerySet[Any, Any]:
-    """Plain, each with its `began`."""
+    """Return the plain runs, each with its `began`."""
     return runs.select_related(None).order_by().alias(began=began())
 
 
@@ -212,14 +217,14 @@ def _running_counts(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, int]:
 
 
 def totals(jobs: QuerySet[Job], runs: QuerySet[Run]) -> Totals:
-    """Totals of all listed jobs and their runs, not only the page's."""
+    """Return the totals of all listed jobs and their runs, not only the page's."""
     savings = jobs.order_by().annotate(saving=open_saving_usd())
     counted = savings.aggregate(job_count=Count("pk"), saving_usd=Sum("saving"))
     return Totals(**counted, **dated(runs).aggregate(**sums()))
 
 
 class _Done(NamedTuple):
-    """What a trend takes from each run: many, so not as models."""
+    """Figures that a trend takes from each run: many, so not as models."""
 
     cost_usd: Decimal | None
     work: dict[str, float]
@@ -232,7 +237,9 @@ def _trend(finished: Sequence[_Done]) -> Trend:
 
 
 def _of_latest(latest: Sequence[Run]) -> dict[str, Any]:
-    """The fields of a line that its job's last run, and the last that has finished, tell."""
+    """Return the fields of a line that its job's last run, and the last that has finished,
+    determine.
+    """
     finished = next((run for run in latest if run.state == Run.FINISHED), None)
     return {
         "last_run": max(latest, key=lambda run: (run.began_at, run.number), default=None),
@@ -241,7 +248,7 @@ def _of_latest(latest: Sequence[Run]) -> dict[str, Any]:
 
 
 def _latest_runs(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, list[Run]]:
-    """Each job's last run, and the last that has finished among those of its trend."""
+    """Return each job's last run, and the last that has finished among those of its trend."""
     ordinary = _ordinary(runs).order_by(*_NEWEST)
     of_trend = ordinary.filter(job=OuterRef("job")).values("pk")[:TREND_RUNS]
     own = ordinary.filter(job=OuterRef("pk")).values("pk")
@@ -259,7 +266,9 @@ def _ordinary(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def _per_job(runs: QuerySet[Run], figure: Aggregate) -> Subquery:
-    """One figure of a job's runs. A subquery: two joins would count each run many times."""
+    """Return one figure of a job's runs as a subquery: two joins would count each run many
+    times.
+    """
     own = dated(runs.filter(job=OuterRef("pk"))).values("job").annotate(figure=figure)
     return Subquery(own.values("figure"))
 

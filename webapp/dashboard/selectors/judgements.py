@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import Count
@@ -46,7 +47,9 @@ def in_state(lines: Iterable[RuleLine], state: str) -> list[RuleLine]:
 
 
 def rule_lines(run: Run) -> list[RuleLine]:
-    """Fired first, the most expensive of them first, each with what it explains."""
+    """Return the rules, fired ones first, the most expensive of them first, each with what it
+    explains.
+    """
     every = [RuleLine(row, title_of(row.rule)) for row in Judgement.objects.filter(run=run)]
     every.sort(key=_weight)
     by_rule = {line.row.rule: line for line in every}
@@ -57,19 +60,20 @@ def rule_lines(run: Run) -> list[RuleLine]:
 
 
 def finding_counts(runs: Iterable[Run]) -> Counter[UUID]:
-    """The number of causes that rules found, per run."""
+    """Return the number of causes that rules found, per run."""
     fired = Judgement.objects.filter(
         run__in=[run.pk for run in runs], state=Judgement.FIRED, explained_by=""
     )
     return Counter(dict(fired.order_by().values_list("run").annotate(Count("pk"))))
 
 
-def _weight(line: RuleLine) -> tuple[int, float, float, int, str]:
+def _weight(line: RuleLine) -> tuple[int, Decimal, float, int, str]:
     state, severity = line.row.state, line.row.severity
+    usd, seconds = line.row.weight
     return (
         STATES.index(state) if state in STATES else len(STATES),
-        -line.row.counted_seconds_high,
-        -line.row.waste_seconds_high,
+        -usd,
+        -seconds,
         SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES),
         line.row.rule,
     )

@@ -1,4 +1,6 @@
-"""Which lines a chart draws of many series: those that stand out, and the band of the rest."""
+"""Chooses the lines that a chart draws of many series: those that stand out, and the band of the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ OUTLIER_SPREADS, OUTLIER_POINTS, OUTLIER_SHARE = 3.0, 10.0, 0.25
 """An outlier is more robust standard deviations from the median than this, and more percentage
 points or, of other units, a larger share of the median."""
 MAD_TO_DEVIATION = 1.4826
-"""Of a normal distribution."""
+"""The ratio for a normal distribution."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One series of a chart. `family`: what it is compared with; `label`: among its node's."""
+    """Series of a chart. `family` is what it is compared with, and `label` its name among its
+    node's.
+    """
 
     family: str
     label: str
@@ -31,7 +35,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Drawn:
-    """`kind`: `plain`, `outlier`, `idle` (never used) or `rest`.
+    """Line to draw. `kind` is `plain`, `outlier`, `idle` (never used) or `rest`.
 
     Several as one line are their mean, and the band from the least to the most of them.
     """
@@ -42,7 +46,9 @@ class Drawn:
 
 
 def drawn_lines(members: Sequence[Member], unit: str) -> list[Drawn]:
-    """The lines of one family: never used, outliers, then the mean and the band of the rest."""
+    """Return the lines of one family: never used, outliers, then the mean and the band of the
+    rest.
+    """
     if len(members) <= MOST_PLAIN or not share_buckets(members):
         return [Drawn(member.label, member.view) for member in members[:MOST_LINES]]
     idle = [m for m in members if unit == "pct" and _is_idle(m.view)]
@@ -63,7 +69,7 @@ def drawn_lines(members: Sequence[Member], unit: str) -> list[Drawn]:
 
 
 def share_buckets(members: Sequence[Member]) -> bool:
-    """They have values at the same times."""
+    """Return whether the members have values at the same times."""
     first = members[0].view
     return all(
         len(m.view.mean) == len(first.mean) and m.view.width_seconds == first.width_seconds
@@ -94,7 +100,7 @@ def _mean(view: SeriesView) -> float:
 
 
 def merged(members: Sequence[Member], label: str, kind: str) -> Drawn:
-    """The mean of their means, from the least to the most of them; NaN where all are."""
+    """Return the mean of their means, from the least to the most of them; NaN where all are."""
     means = np.stack([member.view.mean for member in members])
     known = np.isfinite(means)
     count = known.sum(axis=0)

@@ -21,7 +21,7 @@ PACES = {
 
 @dataclass(frozen=True)
 class ProbeLine:
-    """One probe with its measurement; None: it isn't measured."""
+    """One probe with its measurement; None if it isn't measured."""
 
     run: Run
     measured: Evidence | None
@@ -32,14 +32,14 @@ class ProbeLine:
 
     @property
     def machine(self) -> str:
-        """What it ran on: the GPUs, else the instance type."""
+        """Return what the probe ran on: the GPUs, or else the instance type."""
         row = self.measured.row if self.measured else None
         types = ", ".join(self.run.summary.instance_types)
         return f"{row.gpus} × {row.gpu}, {types}" if row and row.gpu else types
 
     @property
     def why_not(self) -> str:
-        """Why it is no evidence for its job, in words; empty: it is."""
+        """Return why the probe is no evidence for its job, in words; empty if it is."""
         if self.measured:
             return self.measured.refused_because
         if self.run.has_ended:
@@ -48,7 +48,7 @@ class ProbeLine:
 
 
 def probe_lines(job: Job) -> list[ProbeLine]:
-    """The newest probes, newest first."""
+    """Return the newest probes, newest first."""
     probes = list(scope.probes_of(job).defer(*UNREAD)[:MOST_PROBES])
     if not probes:
         return []
@@ -57,7 +57,7 @@ def probe_lines(job: Job) -> list[ProbeLine]:
 
 
 def probe_line(run: Run) -> ProbeLine | None:
-    """None: an ordinary run."""
+    """Return the probe, or None for an ordinary run."""
     if not run.is_probe:
         return None
     found = (each for each in evidence_of(run.job) if each.row.run_id == run.pk)

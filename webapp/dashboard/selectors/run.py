@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.advice.checked import Checked
-from advisor.sizing.doubt import doubts
+from advisor.pricing.providers import DEFAULT
+from advisor.sizing.doubt import doubts, fitting_types
+from rules.ledger_words import describe_short_run
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.advice.selectors.candidates import Advice, advice
-from webapp.advice.selectors.checked import checked_of
-from webapp.advice.selectors.recommendations import recommendations_of
+from webapp.advice.selectors.checked import WhatWasChecked, checked_of
+from webapp.advice.selectors.recommendations import advice_about
 from webapp.advice.selectors.savings import saved_by
 from webapp.analysis.models import Analysis, Judgement
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
@@ -26,6 +27,7 @@ from webapp.dashboard.selectors.run_time import RunTime, run_time
 from webapp.directives.issue import allow_stop
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
 from webapp.imports.selectors import ImportLine, imports_of
+from webapp.prices.machines import catalogue_in
 from webapp.quotas.refusals import Refusal, last_refusal
 from webapp.runs import scope
 from webapp.runs.failure import Failure, failure_of, stderr_of
@@ -43,10 +45,12 @@ class RunPage:
     judged: list[RuleLine]
     cost_lines: list[CostLine]
     recommendations: list[Advice]
-    checked: list[Checked]
-    """What the advisor found well, and what it couldn't check."""
+    checked: WhatWasChecked
+    """The advisor's checks: what is well, and what couldn't be checked."""
     saved: list[RealisedSaving]
-    """What it saved by following recommendations from earlier runs."""
+    """The savings by following recommendations from earlier runs."""
+    not_followed: list[Recommendation]
+    """The recommendations that earlier runs followed, and that this one went back from."""
     analysis: Analysis | None
     before: Run | None
     after: Run | None
@@ -61,18 +65,18 @@ class RunPage:
     """The reader may send directives, and the agents are running."""
     asked: AskedOfAgent
     refusal: Refusal | None
-    """Why its last upload was refused, if a quota was reached."""
+    """The reason why the last upload was refused, if a quota was reached."""
     failure: Failure | None
     stderr: list[str]
     stages: list[StageTime]
     probe: ProbeLine | None
-    """None: an ordinary run."""
+    """The probe; None for an ordinary run."""
     events: list[RunEvent]
-    """What happened, in order of time."""
+    """The events in order of time."""
     imports: list[ImportLine]
+    """The imports of what came from another tool."""
     profiles: list[ImportLine]
-    """What was read of traces of some of its steps."""
-    """What of it came from another tool."""
+    """The imports of traces of some of its steps."""
 
     @property
     def findings(self) -> list[RuleLine]:
@@ -97,6 +101,17 @@ class RunPage:
         return in_state(self.judged, Judgement.INSUFFICIENT)
 
     @property
+    def short_words(self) -> str:
+        """Return what a run that is too short for some rules spent its time on; empty if it
+        isn't.
+        """
+        length = self.run.duration
+        if length is None or self.ledger is None or not self.lacking:
+            return ""
+        shares = {line.label: line.share for line in self.ledger.lines}
+        return describe_short_run(shares, length.total_seconds())
+
+    @property
     def inapplicable(self) -> list[RuleLine]:
         """Rules that don't apply to this run, for example without a GPU."""
         return in_state(self.judged, Judgement.NOT_APPLICABLE)
@@ -104,8 +119,7 @@ class RunPage:
     @property
     def first(self) -> Advice | None:
         """The recommendation to follow first: the open one that saves most."""
-        active = Recommendation.ACTIVE
-        return next((each for each in self.recommendations if each.row.state == active), None)
+        return next((each for each in self.recommendations if each.is_advised), None)
 
     @property
     def may_stop(self) -> bool:
@@ -115,14 +129,14 @@ class RunPage:
 
     @property
     def trace(self) -> Artefact | None:
-        """The file that the latest profile directive brought; None: not yet."""
+        """The file that the latest profile directive brought; None if not yet."""
         asked = self.asked.profile
         since = [a for a in self.artefacts if asked and a.created_at > asked.row.created_at]
         return next((each for each in since if each.kind == "profile"), None)
 
     @property
     def has_attempts(self) -> bool:
-        """It is a part of a training, or was started several times."""
+        """Return whether the run is a part of a training, or was started several times."""
         numbers = {node.attempt.number for node in self.nodes}
         return self.run.training_id is not None or len(numbers) > 1
 
@@ -147,17 +161,17 @@ class RunPage:
 
     @property
     def has_operators(self) -> bool:
-        """A trace tells which operators took the time."""
+        """Return whether a trace shows which operators took the time."""
         return any(each.operations for each in self.traced)
 
     @property
     def traced(self) -> list[ImportLine]:
-        """What may have operators."""
+        """Return the imports that may have operators."""
         return [*self.imports, *self.profiles]
 
     @property
     def drawn_nodes(self) -> int:
-        """How many of its nodes the charts read."""
+        """Return how many of the nodes the charts read."""
         return min(len(self.nodes), MOST_NODES)
 
     @property
@@ -166,7 +180,7 @@ class RunPage:
 
     @property
     def no_price_reasons(self) -> list[str]:
-        """Why there is no cost, as text, with the nodes' display names."""
+        """Return why there is no cost, as text, with the nodes' display names."""
         names = {node.key: str(node) for node in self.nodes}
         reasons = [reason.partition(": ") for reason in self.run.summary.missing]
         return [
@@ -180,7 +194,9 @@ class RunPage:
 
     @property
     def expired_uploads(self) -> int:
-        """Refused by the service, and deleted on the training machine after 30 days."""
+        """Return the number of uploads that the service refused, and that the training machine
+        deleted after 30 days.
+        """
         return sum(sum(node.expired_uploads.values()) for node in self.nodes)
 
     @property
@@ -199,11 +215,20 @@ class RunPage:
 
     @property
     def machine_doubts(self) -> list[str]:
-        """Why the machines may not be what they are taken for."""
+        """Return why the machines may not be what they are taken for."""
         return doubts([facts(node) for node in self.nodes])
 
+    @property
+    def fitting_types(self) -> list[str]:
+        """Return what the first node may be instead of what was declared, by what was measured."""
+        if not self.nodes:
+            return []
+        node = facts(self.nodes[0])
+        types = catalogue_in(node.region, node.provider or DEFAULT)
+        return fitting_types(node, types.values())
+
     def chart_document(self) -> dict[str, Any]:
-        """What the browser needs to draw: charts, nodes, evidence."""
+        """Return what the browser needs to draw: charts, nodes, evidence."""
         return {
             "length_seconds": self.run.duration.total_seconds() if self.run.duration else 0.0,
             "nodes": {node.key: str(node) for node in self.nodes},
@@ -222,11 +247,11 @@ class RunPage:
 
 
 def run_page(run: Run, *, may_change: bool) -> RunPage:
-    """`may_change`: the reader may, in this workspace."""
+    """Return the page. `may_change` says whether the reader may change things in this workspace."""
     sessions = scope.sessions_of(run)
     artefacts = list(scope.artefacts_of(run))
     nodes = list(Node.objects.filter(attempt__run=run).select_related("attempt"))
-    judged, advised = rule_lines(run), list(recommendations_of(run))
+    judged, about = rule_lines(run), advice_about(run)
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
     baseline, stop = baseline_of(run), stop_notice(run)
     asked = asked_of_agent(run, may_ask=may_ask)
@@ -238,9 +263,10 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         nodes=nodes,
         judged=judged,
         cost_lines=cost_lines(run),
-        recommendations=advice(advised, run.summary.instance_types),
-        checked=checked_of(run, nodes, [line.row for line in judged], advised),
+        recommendations=advice(about.advised, run.summary.instance_types),
+        checked=checked_of(run, nodes, [line.row for line in judged], about.advised),
         saved=saved_by(run),
+        not_followed=about.not_followed,
         analysis=analysis_of(run),
         before=siblings.before(run).newest_first().first(),
         after=siblings.after(run).newest_first().last(),

@@ -1,4 +1,4 @@
-"""What happened during a run, in order of time: from rows, however long the run was."""
+"""The events of a run, in order of time: from rows, however long the run was."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from webapp.runs.failure import ending_words
 from webapp.runs.models import Artefact, Node, Run, Session
 
 MOST_EVENTS = 30
-"""Of the earliest; a list that is longer tells nobody what came first."""
+"""The most events, of the earliest; a longer list shows nobody what came first."""
 
 
 @dataclass(frozen=True)
 class RunEvent:
-    """`seconds` since the run's start; `is_trouble`: something went wrong; `is_restart`: processes
-    began again, on the same machines or on others."""
+    """Event of a run. `seconds` are since the run's start; `is_trouble` means that something went
+    wrong; `is_restart` means that processes began again, on the same machines or on others.
+    """
 
     seconds: float
     words: str
@@ -27,7 +28,7 @@ class RunEvent:
     is_restart: bool = False
 
     def document(self) -> dict[str, Any]:
-        """For the browser."""
+        """Return the event for the browser."""
         return {"seconds": self.seconds, "words": self.words, "is_trouble": self.is_trouble}
 
 
@@ -38,8 +39,9 @@ def run_events(
     asked: Iterable[Asked],
     artefacts: Iterable[Artefact],
 ) -> list[RunEvent]:
-    """Restarts, failed ends, GPU errors, throttling, kills for memory, begins of findings, requests
-    to agents, and profiles."""
+    """Return restarts, failed ends, GPU errors, throttling, kills for memory, the starts of
+    findings, requests to agents, and profiles.
+    """
     if run.started_at is None:
         return []
     sessions = list(sessions)
@@ -75,7 +77,7 @@ def _of_troubles(run: Run, sessions: list[Session]) -> Iterator[RunEvent]:
 
 
 def _of_findings(findings: Iterable[RuleLine]) -> Iterator[RunEvent]:
-    """When the evidence of each finding begins, unless that is the start of the run."""
+    """Yield when the evidence of each finding begins, unless that is the start of the run."""
     for line in findings:
         begins = min((float(str(window[0])) for window in line.windows), default=0.0)
         if begins > 0:

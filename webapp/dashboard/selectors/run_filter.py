@@ -26,9 +26,11 @@ NO_PRICE = "none"
 
 @dataclass(frozen=True)
 class RunFilter:
-    """`?state=running|finished|...&label=LABEL&days=30&day=2026-11-03&month=2026-11&job=NAME&price=none`,
+    """Filter by the URL:
+    `?state=running|finished|...&label=LABEL&days=30&day=2026-11-03&month=2026-11&job=NAME&price=none`,
     and owner and tags as in the list of jobs. Invalid values are ignored. With a label, the runs
-    that lost most by it come first."""
+    that lost most by it come first.
+    """
 
     state: str
     label: str
@@ -39,7 +41,7 @@ class RunFilter:
     month: Month | None
     """Runs that held machines in this month of the workspace."""
     job: str
-    """Its name."""
+    """The job's name."""
     is_unpriced: bool
     """Runs that have no price."""
     of_jobs: JobFilter
@@ -79,7 +81,7 @@ class RunFilter:
         return [*words, *self.of_jobs.tag_words]
 
     def rows(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """With `lost_usd`, the cost of the label, if there is one."""
+        """Return the runs, with `lost_usd`, the cost of the label, if there is one."""
         if self.state:
             runs = runs.filter(state=self.state)
         if self.days:
@@ -101,7 +103,7 @@ class RunFilter:
         return lost.order_by(F("lost_usd").desc(nulls_last=True), "-lost_microseconds")
 
     def _of_links(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """By what only links from other pages ask for."""
+        """Filter by what only links from other pages ask for."""
         runs = self.of_jobs.runs(runs)
         if self.job:
             runs = runs.filter(job__name=self.job)

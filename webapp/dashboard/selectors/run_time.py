@@ -1,4 +1,4 @@
-"""Where the time of a run went, phase by phase, beside the run that it is compared with."""
+"""Shows where the time of a run went, phase by phase, beside the run that it is compared with."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ COLOURS = {"initialise": 5, "train": 1, "evaluate": 4, "checkpoint": 6, "finalis
 
 @dataclass(frozen=True)
 class PhaseTime:
-    """Seconds; `before`: of the other run, None: it has no such figure."""
+    """Seconds of a phase. `before` is that of the other run, None if it has no such figure."""
 
     name: str
     seconds: float
     before: float | None
     x: float
     width: float
-    """Of a bar that is BAR_WIDTH wide."""
+    """The width in a bar that is BAR_WIDTH wide."""
 
     @property
     def colour(self) -> int:
@@ -37,7 +37,7 @@ class PhaseTime:
 
 @dataclass(frozen=True)
 class RunTime:
-    """`other`: the run beside it, if its phases are known."""
+    """Time of a run. `other` is the run beside it, if its phases are known."""
 
     phases: list[PhaseTime]
     other: Run | None
@@ -56,7 +56,9 @@ class RunTime:
 
 
 def run_time(run: Run, baseline: Run | None) -> RunTime:
-    """In the order of `COLOURS`, others after them by name. Stored JSON has no order."""
+    """Return the phases in the order of `COLOURS`, others after them by name. Stored JSON has no
+    order.
+    """
     own = run.summary.phase_seconds
     known = baseline.summary.phase_seconds if baseline else {}
     whole, passed, phases = sum(own.values()), 0.0, []

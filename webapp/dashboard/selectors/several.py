@@ -18,20 +18,20 @@ from webapp.dashboard.selectors.comparison import chart_document, gpu_count
 from webapp.runs.models import Run
 
 MOST_RUNS = 6
-"""As many lines as a chart can tell apart."""
+"""The most runs: as many lines as a chart can tell apart."""
 
 
 @dataclass(frozen=True)
 class RunColumn:
-    """`without` is the address of the comparison without this run."""
+    """Column of a run. `without` is the address of the comparison without this run."""
 
     run: Run
     name: str
     without: str
     with_first: Comparison | None
-    """None: it is the first."""
+    """The comparison with the first run; None for the first."""
     pair: str
-    """The address of its comparison with the first; empty: it is the first."""
+    """The address of the comparison with the first run; empty for the first."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class SeveralPage:
 
     @property
     def rows(self) -> list[tuple[Row, list[tuple[Cell, Run | None]]]]:
-        """Each with its cells. Beside the cost of a run without a price stands the run."""
+        """Return the rows, each with its cells. Beside the cost of a run without a price stands the
+        run.
+        """
         runs = [column.run for column in self.columns]
         unit = common_unit(runs)
         return [
@@ -69,7 +71,7 @@ class SeveralPage:
 
 
 def several_page(runs: Sequence[Run]) -> SeveralPage:
-    """In this order; the others are compared with the first."""
+    """Return the page with the runs in this order; the others are compared with the first."""
     result = compared_several(runs)
     is_plain = len({run.job_id for run in runs}) == 1
     columns = [
@@ -86,7 +88,9 @@ def several_page(runs: Sequence[Run]) -> SeveralPage:
 
 
 def _readable(row: Row, unit: WorkUnit | None) -> Row:
-    """A cost per unit of work is written for a readable amount of it, as in a comparison of two."""
+    """Return the row with a cost per unit of work for a readable amount of it, as in a comparison
+    of two.
+    """
     if unit is None or not row.name.startswith(f"{COST_PER}{unit.singular}"):
         return row
     name = row.name.replace(unit.singular, str(unit), 1)

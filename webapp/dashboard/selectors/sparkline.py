@@ -16,7 +16,9 @@ LEAST_ROOM = 0.15
 
 @dataclass(frozen=True)
 class Sparkline:
-    """`points` in a box of 120 x 28; `end` is the last of them. `per` run or unit of work."""
+    """Trend with its `points` in a box of 120 x 28; `end` is the last of them. `per` is the run or
+    unit of work.
+    """
 
     points: str
     end_x: float
@@ -26,7 +28,7 @@ class Sparkline:
 
 
 def sparkline(usd: Sequence[float], per: str = "run") -> Sparkline | None:
-    """Of the cost per `per`; None for fewer than two values."""
+    """Return the sparkline of the cost per `per`; None for fewer than two values."""
     if len(usd) < 2:
         return None
     bottom, top = _scale(usd)
@@ -42,7 +44,7 @@ def sparkline(usd: Sequence[float], per: str = "run") -> Sparkline | None:
 
 
 def _scale(usd: Sequence[float]) -> tuple[float, float]:
-    """The values at the bottom and top of the box."""
+    """Return the values at the bottom and top of the box."""
     usual = median(usd)
     room = LEAST_ROOM * usual
     bottom, top = min(*usd, usual - room), max(*usd, usual + room)

@@ -15,14 +15,15 @@ MOST_RANKS = 256
 DIGITS = 4
 TRAIN = "train"
 BINS, LONGEST, LEAST_WIDTH, LEAST_SECONDS = 30, 99.5, 0.01, 1e-4
-"""Of a histogram: their number, the percentile at which it ends, and its least width, relative to
-the shortest and absolute."""
+"""The number of a histogram's bins, the percentile at which it ends, and its least width, relative
+to the shortest and absolute."""
 
 
 def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
-    """`{bins: [[from, to, count]], ranks: [...], waits: {...}, is_exact}` in seconds; bins and
-    waits are of training steps of all ranks, ranks in order of phase (training first) and mean,
-    slowest first. `is_exact`: of single steps, not of summaries. None: no step."""
+    """Return `{bins: [[from, to, count]], ranks: [...], waits: {...}, is_exact}` in seconds, or
+    None without a step. Bins and waits are of training steps of all ranks, ranks in order of phase
+    (training first) and mean, slowest first. `is_exact` means single steps, not summaries.
+    """
     if not spreads:
         return None
     ordered = in_order(spreads)
@@ -39,7 +40,7 @@ def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
 
 
 def in_order(spreads: Sequence[StepSpread]) -> list[StepSpread]:
-    """By phase, training first, and the slowest first."""
+    """Sort by phase, training first, and the slowest first."""
     return sorted(spreads, key=lambda s: (s.phase != TRAIN, s.phase, -s.mean_seconds, s.rank))
 
 
@@ -61,7 +62,7 @@ def _rank(each: StepSpread) -> dict[str, Any]:
 def _joined(
     spreads: Sequence[StepSpread], values: str, weights: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Two attributes of all, one after the other."""
+    """Return two attributes of all spreads, one after the other."""
     first, second = (
         np.concatenate([[], *(getattr(each, name) for each in spreads)])
         for name in (values, weights)
@@ -70,7 +71,7 @@ def _joined(
 
 
 def _waits(seconds: np.ndarray, weights: np.ndarray) -> dict[str, Any] | None:
-    """How long training steps waited for data; None: not known."""
+    """Return how long training steps waited for data; None if unknown."""
     if not len(seconds):
         return None
     percentiles = [_rounded(_percentile(seconds, weights, each)) for each in WAIT_PERCENTS]
@@ -79,7 +80,7 @@ def _waits(seconds: np.ndarray, weights: np.ndarray) -> dict[str, Any] | None:
 
 
 def _bins(seconds: np.ndarray, weights: np.ndarray, longest: float) -> list[list[float]]:
-    """Of equal width, up to `longest`; what is longer counts in the last one."""
+    """Return bins of equal width, up to `longest`; what is longer counts in the last one."""
     if not len(seconds):
         return []
     low = float(seconds.min())

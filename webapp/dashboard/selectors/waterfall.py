@@ -13,7 +13,9 @@ LEAST_WIDTH = 4.0
 
 @dataclass(frozen=True)
 class Bar:
-    """`kind`: `run` for a whole cost; `less`, `more` or `same` for the effect of a term."""
+    """Bar of the chart. `kind` is `run` for a whole cost; `less`, `more` or `same` for the effect
+    of a term.
+    """
 
     label: str
     usd: Decimal
@@ -29,7 +31,7 @@ class Bar:
 def waterfall(
     start: tuple[str, Decimal], terms: Iterable[tuple[str, Decimal]], end: tuple[str, Decimal]
 ) -> list[Bar]:
-    """Bars of the first cost, of each term in sequence, and of the second cost."""
+    """Return the bars of the first cost, of each term in sequence, and of the second cost."""
     spans = [(*start, Decimal(0), start[1], "run")]
     reached = start[1]
     for label, usd in terms:

@@ -17,7 +17,9 @@ from webapp.runs.models import Run
 
 @require_safe
 def compare(request: PersonRequest) -> HttpResponse:
-    """`?a=RUN&b=RUN` compares `b` with `a`; `?run=RUN&run=RUN...` puts the earliest one first."""
+    """Compares `b` with `a` of `?a=RUN&b=RUN`; `?run=RUN&run=RUN...` puts the earliest one
+    first.
+    """
     run_ids = request.GET.getlist("run")
     if run_ids:
         return _in_order(request, run_ids)

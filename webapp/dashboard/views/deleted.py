@@ -14,7 +14,7 @@ from webapp.runs.models import UNDO_DAYS
 
 @require_safe
 def deleted(request: PersonRequest) -> HttpResponse:
-    """The deletions, newest first, and the merged jobs."""
+    """Shows the deletions, newest first, and the merged jobs."""
     jobs, runs = scope.every_job_of(request.workspace), scope.every_run_of(request.workspace)
     context = {
         "deletions": deletions(jobs, runs),

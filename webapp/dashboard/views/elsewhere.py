@@ -17,7 +17,7 @@ from webapp.runs.scope import jobs_of, runs_of
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404, with the offer to switch to the workspace that has what the URL names."""
+    """Answers 404, with the offer to switch to the workspace that has what the URL names."""
     match, user = request.resolver_match, getattr(request, "user", None)
     elsewhere = None
     if match is not None and isinstance(user, User) and request.method == "GET":
@@ -26,7 +26,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def _workspace_with(user: User, named: dict[str, object]) -> Workspace | None:
-    """None: none of those that the person may open has it."""
+    """Return the workspace that has it, or None if none of those that the person may open does."""
     for workspace in accounts.workspaces_of(user):
         for found in _named(workspace, named):
             if found.exists():

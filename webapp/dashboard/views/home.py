@@ -21,9 +21,10 @@ FIRST_TOKEN_DAYS = 365
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def home(request: PersonRequest) -> HttpResponse:
-    """What needs somebody; in a workspace without jobs, how to connect the agent. With a query,
-    which only the list of jobs has, it was bookmarked when that list was here. A POST creates the
-    first token."""
+    """Shows what needs somebody; in a workspace without jobs, how to connect the agent. With a
+    query, which only the list of jobs has, it was bookmarked when that list was here. A POST
+    creates the first token.
+    """
     if request.GET:
         return redirect(f"{reverse('dashboard:jobs')}?{request.GET.urlencode()}")
     state = live.workspace_state(request.workspace)
@@ -41,7 +42,7 @@ def home(request: PersonRequest) -> HttpResponse:
 
 
 def _first_token(request: PersonRequest, state: live.WorkspaceState) -> HttpResponse:
-    """The first steps with a new token in their command."""
+    """Shows the first steps with a new token in their command."""
     name = f"agent of {request.user}"
     by, scopes = request.user, [Token.INGEST]
     _, plain = tokens.make(request.workspace, by, name, scopes, FIRST_TOKEN_DAYS)

@@ -24,7 +24,7 @@ MOST_DIGITS = 10
 
 @require_safe
 def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """A sentence about the job's last run, its cost over time, and its runs."""
+    """Shows a sentence about the job's last run, its cost over time, and its runs."""
     present = scope.jobs_of(request.workspace).filter(uuid=job_uuid).first()
     if present is None:
         return _moved(request, job_uuid)
@@ -45,12 +45,12 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
 
 
 def _number(text: str) -> int | None:
-    """None: no run's number."""
+    """Return a run's number, or None."""
     return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else None
 
 
 def _moved(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """Redirects to the job that it was merged into; 404 if it wasn't."""
+    """Redirect to the job that it was merged into; 404 if it wasn't."""
     merged = get_object_or_404(scope.merged_jobs_of(request.workspace), uuid=job_uuid)
     target = merged.merged_into
     assert target is not None  # noqa: S101 - the scope looked

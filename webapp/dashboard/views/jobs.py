@@ -41,8 +41,9 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Column:
-    """`direction`: `ascending`, `descending`, or empty if the list isn't sorted by it. `sort`: for
-    the URL that sorts by it, or turns the order."""
+    """Column of the list. `direction` is `ascending`, `descending`, or empty if the list isn't
+    sorted by it. `sort` is for the URL that sorts by it, or turns the order.
+    """
 
     title: str
     style: str
@@ -61,8 +62,9 @@ def _columns(sort: str) -> Iterator[Column]:
 
 @require_safe
 def jobs(request: PersonRequest) -> HttpResponse:
-    """The jobs of the workspace with spend and possible savings, filtered and grouped by the URL;
-    see `JobFilter`."""
+    """Shows the jobs of the workspace with spend and possible savings, filtered and grouped by the
+    URL; see `JobFilter`.
+    """
     own, job_filter = scope.jobs_of(request.workspace), JobFilter.of(request.GET)
     if job_filter.is_all and not own.exists():
         return redirect("dashboard:home")
@@ -127,7 +129,9 @@ def _filters(
 def _old_prices(
     request: PersonRequest, job_filter: JobFilter, runs: QuerySet[Run]
 ) -> OldPrices | None:
-    """Of all runs by the days of their costs, since they are a thousand times as many."""
+    """Return the old prices of all runs by the days of their costs, since runs are a thousand times
+    as many.
+    """
     if not job_filter.is_all:
         return old_prices_of_runs(runs, selector.SPEND_DAYS)
     since = timezone.now().date() - timedelta(days=selector.SPEND_DAYS)
@@ -135,7 +139,7 @@ def _old_prices(
 
 
 def _chips(query: QueryDict, job_filter: JobFilter) -> Iterator[tuple[str, str]]:
-    """The active filters, each with the URL that removes it."""
+    """Yield the active filters, each with the URL that removes it."""
     if job_filter.owner:
         yield f"owner: {job_filter.owner}", _address(query, "owner", [])
     for word in job_filter.tag_words:
@@ -144,7 +148,7 @@ def _chips(query: QueryDict, job_filter: JobFilter) -> Iterator[tuple[str, str]]
 
 
 def _inside(query: QueryDict, job_filter: JobFilter, facet: Facet, value: str) -> str:
-    """The URL of the jobs of one group."""
+    """Return the URL of the jobs of one group."""
     if not facet.is_tag:
         return _address(query, "owner", [value or NONE], group=[])
     word = f"{facet.title}={value or NONE}"

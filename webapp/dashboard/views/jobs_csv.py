@@ -34,8 +34,9 @@ AT_ONCE = 500
 
 @require_safe
 def jobs_csv(request: PersonRequest) -> HttpResponse:
-    """One line per job, or per group and job. USD to the nano-dollar, times in UTC; an empty cost
-    means no price."""
+    """Answers one line per job, or per group and job. USD are exact to the nano-dollar, times in
+    UTC; an empty cost means no price.
+    """
     job_filter = JobFilter.of(request.GET)
     runs = job_filter.runs(scope.runs_of(request.workspace))
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
@@ -93,7 +94,7 @@ def _grouped(runs: QuerySet[Run], facet: Facet) -> Iterator[list[Any]]:
 
 
 def _usd(amount: Decimal | None) -> str:
-    """Without an exponent, which some spreadsheets read as text."""
+    """Return the amount without an exponent, which some spreadsheets read as text."""
     return "" if amount is None else f"{amount:f}"
 
 

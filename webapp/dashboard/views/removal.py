@@ -19,7 +19,7 @@ from webapp.runs.models import Job
 from webapp.runs.scope import jobs_of
 
 MOST_JOBS = 20
-"""How many jobs the page names; it counts the others."""
+"""The most jobs that the page names; it counts the others."""
 
 
 @owners_only
@@ -66,7 +66,9 @@ def _page(request: PersonRequest, membership: Membership) -> HttpResponse:
 
 
 def _jobs_owned_by(membership: Membership) -> QuerySet[Job]:
-    """Owners of jobs are texts: those with the person's name or email address."""
+    """Return the jobs whose owner is the person's name or email address: owners of jobs are
+    texts.
+    """
     names = filter(None, (membership.user.name, membership.user.email))
     owned = reduce(or_, (Q(owner__iexact=name) for name in names))
     return jobs_of(membership.workspace).filter(owned).order_by("name")

@@ -37,8 +37,10 @@ def report(request: PersonRequest, run_id: UUID) -> HttpResponse:
     openapi_extra=_FILE,
 )
 def get_report(request: TokenRequest, run_id: str) -> HttpResponse:
-    """`run_id` may be JOB#NUMBER. The file needs no network: style and charts are in it. A token
-    with the scope `ingest` but not `read` reads only the runs that it uploaded to."""
+    """Answers the report of a run; `run_id` may be JOB#NUMBER. The file needs no network: style and
+    charts are in it. A token with the scope `ingest` but not `read` reads only the runs that it
+    uploaded to.
+    """
     run = scope.run_called(request.auth, run_id)
     response = report_answer(run)
     response["Content-Disposition"] = attachment(f"{run.job.name}-{run.number}-report.html")

@@ -22,7 +22,7 @@ from webapp.runs.models import Run
 @require_safe
 def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     chosen = scope.run_or_404(request.workspace, run_id)
-    # It is known, so the page needn't ask for it.
+    # The run is known, so the page needn't ask for it.
     chosen.workspace = request.workspace
     # Pages of runs that have ended are polled for a short time only.
     is_asked = chosen.state == Run.RUNNING or live.is_poll(request)

@@ -19,7 +19,7 @@ from webapp.runs.views import series
 
 @dataclass(frozen=True)
 class Asked(series.Window):
-    """`of_cores`: the heat map of the cores alone."""
+    """Window of the charts; `of_cores` asks for the heat map of the cores alone."""
 
     of_cores: bool
 
@@ -27,10 +27,11 @@ class Asked(series.Window):
 @require_safe
 @gzip_page
 def run_charts(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`{from, to, charts: {key: {hidden, lines}}, heat, nodes, steps, phases}` with `lines` and
-    `nodes` of `{node, label, kind, start, step, min, mean, max}`: seconds since the start of the
-    run; null: not known.
-    With `cores=1` only the heat map of the cores, which is read once it is unfolded."""
+    """Answers `{from, to, charts: {key: {hidden, lines}}, heat, nodes, steps, phases}` with `lines`
+    and `nodes` of `{node, label, kind, start, step, min, mean, max}`: seconds since the start of
+    the run; null if unknown. With `cores=1` only the heat map of the cores, which is read once it
+    is unfolded.
+    """
     run = scope.run_or_404(request.workspace, run_id)
 
     def respond(asked: Asked) -> HttpResponse:

@@ -21,7 +21,7 @@ PAGE_RUNS = 50
 
 @require_safe
 def runs(request: PersonRequest) -> HttpResponse:
-    """Filtered by the URL; see `RunFilter`."""
+    """Shows the runs that match the URL; see `RunFilter`."""
     chosen = RunFilter.of(request.GET, request.workspace)
     rows = chosen.rows(scope.runs_of(request.workspace))
     context = {
@@ -36,7 +36,7 @@ def runs(request: PersonRequest) -> HttpResponse:
 
 
 def _page(rows: QuerySet[Run], number: str | None) -> Page[Any]:
-    """Only the rows of the page are read: they are wide, and all are sorted."""
+    """Return the page. Only its rows are read: they are wide, and all are sorted."""
     page: Page[Any] = Paginator(rows.values_list("pk", flat=True), PAGE_RUNS).get_page(number)
     read = rows.in_bulk(list(page.object_list))
     page.object_list = [read[pk] for pk in page.object_list if pk in read]

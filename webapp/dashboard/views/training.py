@@ -16,7 +16,9 @@ from webapp.runs import scope
 
 @require_safe
 def training(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """Of any of its runs. `metric` and `value`: what it cost to reach that value."""
+    """Shows the training of any of its runs. With `metric` and `value`, shows what it cost to reach
+    that value.
+    """
     view = training_of(scope.run_or_404(request.workspace, run_id))
     named, value = request.GET.get("metric", ""), request.GET.get("value", "")
     shown = {

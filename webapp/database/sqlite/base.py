@@ -12,7 +12,9 @@ from webapp import private_files
 
 class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        """SQLite itself would create the file as the umask has it, and others beside it alike."""
+        """Create the file before SQLite does, which would use the umask for it and for the files
+        beside it.
+        """
         path = Path(str(conn_params["database"]))
         is_in_memory = path.name.startswith(":") or str(path).startswith("file:")
         if not is_in_memory and path.parent.is_dir() and not path.exists():

@@ -1,4 +1,4 @@
-"""A profile of a running training, on demand."""
+"""Requests a profile of a running training."""
 
 from __future__ import annotations
 

@@ -34,10 +34,11 @@ UNIX = "unix:"
 PATIENCE_SECONDS = 5
 NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 SWITCH_SECONDS = 0.0005
-"""The loop gives the interpreter away with every read, and gets it back after this time: by default
-after 5 ms, which with busy threads is 200 reads a second."""
+"""The interpreter's switch interval. The loop gives the interpreter away with every read, and gets
+it back after this time: by default after 5 ms, which with busy threads is 200 reads a second."""
 OBJECTS_PER_COLLECTION = 20_000
-"""An upload makes thousands of objects and no circles. By default, every 700 are searched."""
+"""The allocations between two searches for reference cycles. An upload makes thousands of objects
+and no cycles; by default, every 700 are searched."""
 # A connection, its body and its answer; and what the rest of the process opens.
 FILES_PER_CONNECTION, OTHER_FILES = 3, 200
 
@@ -48,9 +49,9 @@ def main() -> int:
     parser = ArgumentParser(prog="python -m webapp.http.front", description="Trimtab's web server")
     parser.add_argument("--bind", required=True, metavar="ADDRESS", help="HOST:PORT or unix:PATH")
     bind = parser.parse_args().bind
-    # What PostgreSQL calls its connections.
+    # The name that PostgreSQL shows for its connections.
     os.environ.setdefault("PGAPPNAME", "trimtab web")
-    gc.disable()  # What is loaded stays: to search it repeatedly is a tenth of the start
+    gc.disable()  # what is loaded stays: searching it repeatedly is a tenth of the start
     # The application first: a wrong setting ends the process before anybody can connect.
     from webapp.wsgi import application
 
@@ -70,9 +71,9 @@ def main() -> int:
 
 
 def _listening(bind: str, is_shared: bool) -> tuple[list[socket.socket], tuple[str, str]]:
-    """Sockets, and the server's name and port for WSGI. Raises AddressError."""
+    """Return the sockets, and the server's name and port for WSGI. Raises AddressError."""
     if bind.startswith(UNIX):
-        # Who may enter its folder may connect: the proxy is another user.
+        # Everybody who may enter its folder may connect: the proxy is another user.
         return [_unix_socket(Path(bind.removeprefix(UNIX)))], ("localhost", "80")
     address = Bind.parse(bind)
     sockets = _internet_sockets(address, is_shared)
@@ -80,7 +81,7 @@ def _listening(bind: str, is_shared: bool) -> tuple[list[socket.socket], tuple[s
 
 
 def _unix_socket(path: Path) -> socket.socket:
-    """In the place of one that an earlier process left."""
+    """Listen on a Unix socket, which replaces one that an earlier process left."""
     if path.is_socket():
         path.unlink()
     made = socket.socket(socket.AF_UNIX)
@@ -91,8 +92,9 @@ def _unix_socket(path: Path) -> socket.socket:
 
 
 def _internet_sockets(address: Bind, is_shared: bool) -> list[socket.socket]:
-    """One for each address of the host. In many containers `localhost` has an IPv6 address, too,
-    which can't be used."""
+    """Listen on each address of the host. In many containers `localhost` has an IPv6 address, too,
+    which can't be used.
+    """
     found = socket.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
@@ -136,13 +138,15 @@ async def _serve(
 
 
 def _give_signs_of_life() -> None:
-    """To the supervisor, if there is one, and to this process's own watchdog."""
+    """Give a sign of life to the supervisor, if there is one, and to this process's own
+    watchdog.
+    """
     pulse.give()
     watchdog.loop_turned()
 
 
 def _connections() -> Connections:
-    """As many as are allowed, and as there can be file descriptors for."""
+    """Return the connections, as many as are allowed and as there can be file descriptors for."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     possible = sys.maxsize if hard == resource.RLIM_INFINITY else hard - OTHER_FILES

@@ -20,7 +20,8 @@ from webapp.http.front.stream import Head
 
 WITHOUT_CONTENT = (204, 304)
 PIECE_BYTES = 64 * 1024
-"""Of a body or an answer: read, sent, and kept in memory at most; the rest is on disk."""
+"""The most of a body or an answer that is read, sent, and kept in memory at once; the rest is on
+disk."""
 
 
 @dataclass
@@ -31,18 +32,18 @@ class Answer:
     first: bytes
     """The first piece of the content."""
     rest: IO[bytes] | None = None
-    """What follows. Reading it may take long if `is_foreign`."""
+    """The remaining content. Reading it may take long if `is_foreign`."""
     is_foreign: bool = False
 
     @property
     def has_an_end(self) -> bool:
-        """That a client sees before the connection closes."""
+        """True if a client can see where the answer ends before the connection closes."""
         has_length = any(name.lower() == "content-length" for name, _ in self.headers)
         return has_length or self.status in WITHOUT_CONTENT
 
 
 def whole(said: HttpResponse) -> Answer:
-    """An answer of ours that doesn't come from the application."""
+    """Return an answer of ours that doesn't come from the application."""
     headers = [*said.items(), ("Content-Length", str(len(said.content)))]
     return Answer(said.status_code, said.reason_phrase, headers, said.content)
 
@@ -62,7 +63,7 @@ def environ_of(
     server: tuple[str, str],
     body: IO[bytes],
 ) -> dict[str, Any]:
-    """As PEP 3333 has it."""
+    """Return the request's WSGI environment (PEP 3333)."""
     path, query = _path_and_query(head.target)
     environ = {
         "REQUEST_METHOD": head.method,
@@ -86,7 +87,7 @@ def environ_of(
 
 
 def _path_and_query(target: str) -> tuple[str, str]:
-    """Of a request's target: `/path?query`, or the same with scheme and host in front."""
+    """Split a request's target: `/path?query`, or the same with scheme and host in front."""
     if not target.startswith("/"):
         parts = urlsplit(target)
         return parts.path or "/", parts.query
@@ -95,8 +96,9 @@ def _path_and_query(target: str) -> tuple[str, str]:
 
 
 def _header_variables(headers: Mapping[str, str]) -> dict[str, str]:
-    """Names with underscores are left out: as variables they would pass for others, and a proxy
-    that sets `X-Forwarded-For` doesn't know `X_Forwarded_For`."""
+    """Return the headers as variables. Names with underscores are left out: as variables they would
+    pass for others, and a proxy that sets `X-Forwarded-For` doesn't know `X_Forwarded_For`.
+    """
     variables: dict[str, str] = {}
     for name, value in headers.items():
         if "_" in name:
@@ -126,7 +128,7 @@ def answered(application: WSGIApplication, environ: dict[str, Any]) -> Answer:
 
 
 def _of_file(answer: Answer, content: FileWrapper) -> Answer:
-    """Files can be long; they are read while they are sent."""
+    """Take a file's answer. Files can be long, so they are read while they are sent."""
     file = content.filelike
     answer.first = file.read(PIECE_BYTES)
     if len(answer.first) < PIECE_BYTES:

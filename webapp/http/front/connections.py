@@ -11,15 +11,16 @@ if TYPE_CHECKING:
     from webapp.http.front.stream import Stream
 
 HEAD_SECONDS = 20
-"""From the opening of a connection to the end of the head of its first request."""
+"""The longest time from the opening of a connection to the end of the head of its first request."""
 IDLE_SECONDS = 75
-"""From an answer to the end of the next head. Proxies keep connections for 60 s: they close first,
-so that no request meets a connection that is just being closed."""
+"""The longest time from an answer to the end of the next head. Proxies keep connections for 60 s:
+they close first, so that no request meets a connection that is just being closed."""
 WINDOW_SECONDS, SLOWEST_BYTES_PER_SECOND = 20, 2_000
-"""In each window a body or an answer has to progress at this rate. Far below what people have, so
-that nobody is cut off because the machine is busy."""
+"""The slowest progress of a body or an answer, in each window. The rate is far below what people
+have, so that nobody is cut off because the machine is busy."""
 MOST_HELD_BYTES, MOST_HELD_BYTES_PER_ADDRESS = 4 << 30, 2 << 30
-"""Of bodies that are on their way or worked on; the small ones in memory, the others on disk."""
+"""The most bytes of bodies that are being received or processed; small bodies are in memory, the
+others on disk."""
 
 
 class Connection:
@@ -28,21 +29,21 @@ class Connection:
     def __init__(self, stream: Stream, peer: str) -> None:
         self.stream, self.peer = stream, peer
         self.end: Callable[[], None] = stream.close
-        """What to do when it is overdue."""
+        """The action that ends the connection when it is overdue."""
         self.address: str | None = None
-        """Whose it is for the limits, while that is known."""
+        """The address that the limits count the connection for, while it is known."""
         self.held_bytes = 0
         self.requests = 0
         self._moved_bytes = 0
         self.wait()
 
     def wait(self) -> None:
-        """For a request."""
+        """Note that the connection waits for a request."""
         self.is_waiting, self._is_moving = True, False
         self.since = time.monotonic()
 
     def move(self) -> None:
-        """From here on a body or an answer has to progress."""
+        """Note that from now on a body or an answer has to progress."""
         self.is_waiting, self._is_moving = False, True
         self.since, self._moved_bytes = time.monotonic(), 0
 
@@ -50,7 +51,9 @@ class Connection:
         self._moved_bytes += count_bytes
 
     def work(self) -> None:
-        """The client has done its part: nothing is asked of it until the answer is there."""
+        """Note that the request is being processed: nothing is expected of the client until the
+        answer is there.
+        """
         self.is_waiting = self._is_moving = False
 
     def is_overdue(self, now: float) -> bool:
@@ -64,7 +67,7 @@ class Connection:
 
 
 class Connections:
-    """All of them, bounded in all and by the client's address."""
+    """All open connections, bounded in total and by the client's address."""
 
     def __init__(self, most: int, most_per_address: int) -> None:
         self._most, self._most_per_address = most, most_per_address
@@ -77,13 +80,13 @@ class Connections:
         return len(self._all)
 
     def of(self, address: str) -> int:
-        """How many are counted for an address."""
+        """Return how many connections are counted for an address."""
         return len(self._of[address]) if address in self._of else 0
 
     def add(self, connection: Connection) -> bool:
-        """If there are too many, in the place of the one that has waited longest.
+        """Add the connection. If there are too many, the one that has waited longest is closed.
 
-        False: all of them are busy.
+        False if all of them are busy.
         """
         if len(self._all) >= self._most and not self._drop_longest_waiting(self._all):
             return False
@@ -116,7 +119,7 @@ class Connections:
         self._all.discard(connection)
 
     def hold(self, connection: Connection, count_bytes: int) -> bool:
-        """Count bytes of a body; False: there is no room for them."""
+        """Count bytes of a body; return False if there is no room for them."""
         address = connection.address
         if self.held_bytes + count_bytes > MOST_HELD_BYTES:
             return False
@@ -129,7 +132,7 @@ class Connections:
         return True
 
     def release(self, connection: Connection) -> None:
-        """The body of its request is no longer needed."""
+        """Stop counting a request's body, which is no longer needed."""
         self.held_bytes -= connection.held_bytes
         if connection.address is not None:
             self._held_bytes_of[connection.address] -= connection.held_bytes
@@ -142,7 +145,7 @@ class Connections:
         return [each for each in self._all if each.is_overdue(now)]
 
     def forgive(self) -> None:
-        """The loop was stopped for a while: all deadlines begin again."""
+        """Restart all deadlines, because the loop was stopped for a while."""
         now = time.monotonic()
         for each in self._all:
             each.since = now

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from webapp.http.front.stream import Head
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
-"""Of any request; the application has lower limits for most."""
+"""The largest body of any request; the application has lower limits for most."""
 MOST_DISCARDED_BYTES = 8 * 1024 * 1024
-"""Of a body that nobody reads: a client that is cut off while it sends doesn't see the answer."""
+"""The most bytes that are read and discarded of a body that nobody needs: a client that is cut off
+while it sends doesn't see the answer."""
 NOT_IN_LINES = re.compile(r"[\r\n\0]")
 CHUNKED_PATHS = "/api/2.0/mlflow-artifacts/"
 """MLflow's clients send an empty file in chunks. Elsewhere a body says its length."""
@@ -81,7 +82,9 @@ class Exchange:
             self.connection.stream.go_on()
 
     def _claim(self) -> bool:
-        """Behind proxies only a request says whose it is; its connection is the proxy's."""
+        """Count the connection for the request's client. Behind proxies only a request says whose
+        it is; the connection is the proxy's.
+        """
         if not self._front.is_behind_proxies:
             return True
         return self._front.connections.claim(self.connection, network(self._address()))
@@ -107,7 +110,7 @@ class Exchange:
                 self.connection.stream.close()
             return
         self._body_bytes += len(chunk)
-        if self._body_bytes > MOST_BODY_BYTES:  # In chunks
+        if self._body_bytes > MOST_BODY_BYTES:  # only a body in chunks gets here
             self.refuse(TOO_LONG)
         elif self._front.connections.hold(self.connection, len(chunk)):
             self._keep(chunk)
@@ -129,29 +132,29 @@ class Exchange:
 
     @property
     def is_answered_early(self) -> bool:
-        """Without its body, which is discarded."""
+        """True if the request is answered without its body, which is discarded."""
         return self._is_unread or self._is_refused
 
     def is_cut_short(self) -> None:
-        """Nothing more of the body comes that makes sense: the answer needn't wait for it."""
+        """Note that nothing useful follows in the body, so the answer needn't wait for the rest."""
         self._is_received.set()
 
     def on_connection_close(self) -> None:
-        """While the request arrives."""
+        """End the exchange, because the connection closed while the request was arriving."""
         self._is_received.set()
         self._body.close()
 
     # Answering
 
     def refuse(self, problem: Problem) -> None:
-        """Without the application, and without the rest of the body."""
+        """Refuse the request without the application and without the rest of the body."""
         self._is_refused = True
         self._body.close()
         self._front.connections.release(self.connection)
         self._front.spawn(self._deliver(whole(problem.response())), self.connection)
 
     def end(self) -> None:
-        """Its connection is too slow."""
+        """End the exchange, because its connection is too slow."""
         if self.connection.is_waiting or self._is_received.is_set() or self._is_refused:
             self.connection.stream.close()
         else:
@@ -178,7 +181,7 @@ class Exchange:
         return environ
 
     async def _deliver(self, answer: Answer) -> None:
-        """Send it and be done: after that, the connection belongs to the next request."""
+        """Send the answer. After that, the connection belongs to the next request."""
         is_cut_off = self.is_answered_early
         is_kept = self._head.is_kept and answer.has_an_end and not self._front.is_ending
         is_last = is_cut_off or not is_kept
@@ -231,7 +234,7 @@ class Exchange:
         return "\r\n".join([*lines, "\r\n"]).encode("latin-1")
 
     def _log(self, answer: Answer) -> None:
-        """Without the query, which may hold names."""
+        """Log the request without its query, which may hold names."""
         if not access_logger.isEnabledFor(logging.INFO):
             return
         facts = {

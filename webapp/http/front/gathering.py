@@ -16,12 +16,14 @@ from webapp.http.front.stream import Head
 from webapp.http.gathered import Answered, Asked, Operation, is_own_host
 
 WINDOW_SECONDS, BUSY_WINDOW_SECONDS = 0.2, 0.4
-"""From one beginning to the next, at least: what comes meanwhile is answered together, and shares a
-commit. So one that comes alone waits for nobody, and agents don't notice the rest."""
+"""The least time between the starts of two groups. Requests that arrive meanwhile are answered
+together and share a commit. So a request that comes alone waits for nobody, and agents don't notice
+the rest."""
 BUSY = 5
-"""After so many at once, the longer of the two: together they cost a tenth less."""
+"""The size of a group after which the longer window is used: the next requests together cost a
+tenth less."""
 MOST_TOGETHER = 50
-"""Those after them needn't wait for their answers, nor these for theirs."""
+"""The most requests of a group. Groups don't wait for each other's answers."""
 
 
 class Gathering:
@@ -30,11 +32,11 @@ class Gathering:
         self._waiting: list[tuple[Asked, asyncio.Future[Answered]]] = []
         self._thread = ThreadPoolExecutor(1, "gathered")
         self._began_at, self._last_count = -math.inf, 0
-        """When the last ones began, and how many they were."""
+        """The start and size of the last group."""
         self._turn: asyncio.Task[None] | None = None
 
     def takes(self, head: Head) -> bool:
-        """Small ones, which are usual."""
+        """Return whether the request is gathered: only small ones are, which is the usual size."""
         headers = head.headers
         return (
             self._operation.takes(head.method, head.target)
@@ -44,7 +46,7 @@ class Gathering:
         )
 
     async def answered(self, asked: Asked) -> Answered:
-        """Raises what the operation raises."""
+        """Answer a request together with others. Raises what the operation raises."""
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, future))
         if self._turn is None:
@@ -72,14 +74,17 @@ class Gathering:
         self._turn = None
 
     def _begins_at(self) -> float:
-        """When the next ones do, at the earliest."""
+        """Return the earliest start of the next group."""
         is_busy = self._last_count >= BUSY
         return self._began_at + (BUSY_WINDOW_SECONDS if is_busy else WINDOW_SECONDS)
 
     def _answers(self, asked: Sequence[Asked]) -> list[Answered | Exception]:
-        """For each in turn. Raises nothing: those that come later wait for this one's end."""
+        """Return an answer for each request in turn. Raises nothing, because later requests wait
+        for this call to end.
+        """
         try:
-            # As before a request: a connection that is too old or was lost is opened again.
+            # Django does the same before a request: a connection that is too old or was lost is
+            # opened again.
             close_old_connections()
             answers = self._operation.answers(asked)
         except Exception as error:
@@ -90,6 +95,6 @@ class Gathering:
 
 
 def _done(work: Callable[[], HttpResponse]) -> HttpResponse:
-    """In a thread of its own, which has connections of its own."""
+    """Do the work in a thread of its own, which has its own connections."""
     close_old_connections()
     return work()

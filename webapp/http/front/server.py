@@ -23,7 +23,8 @@ from webapp.http.trouble import answer
 BACKLOG = 1024
 """Connections that the kernel keeps until the loop takes them."""
 SEND_BUFFER_BYTES = 256 * 1024
-"""Of the kernel. It asks for more only when a third is sent, so a large one hides slow progress."""
+"""The kernel's send buffer. The kernel asks for more only when a third is sent, so a large buffer
+hides slow progress."""
 FILE_THREADS, THREADS_FOR_PAGES = 2, 2
 LOOK_SECONDS, LATE_SECONDS, LINGER_SECONDS = 1.0, 3.0, 0.5
 REFUSAL = (
@@ -47,7 +48,9 @@ class Front:
         name: tuple[str, str],
         gathered: Operation,
     ) -> None:
-        """`gathered`: the operation whose requests are answered many at a time."""
+        """Create a server. `gathered` is the operation whose requests are answered many at a
+        time.
+        """
         self.connections, self.is_behind_proxies, self.name = connections, is_behind_proxies, name
         self._application, self.gathering = application, Gathering(gathered)
         self._threads = ThreadPoolExecutor(threads, "web")
@@ -56,7 +59,7 @@ class Front:
         self._file_threads = ThreadPoolExecutor(FILE_THREADS, "files")
         self._servers: list[asyncio.Server] = []
         self.is_ending = False
-        """Each connection ends with the answer that is under way."""
+        """True once each connection ends with the answer that is under way."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Connections
@@ -94,7 +97,7 @@ class Front:
         self.connections.remove(connection)
 
     async def watch(self, turned: Callable[[], None]) -> None:
-        """End what is too slow.
+        """End connections that are too slow.
 
         Args:
             turned: called every second, to tell that this loop turns.
@@ -112,13 +115,13 @@ class Front:
     # Work
 
     def spawn(self, work: Coroutine[Any, Any, None], connection: Connection) -> None:
-        """Work for a connection, which ends if that fails."""
+        """Start work for a connection, which ends if the work fails."""
         task = asyncio.create_task(_delivered(work, connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def answered(self, environ: dict[str, Any]) -> Answer:
-        """Raises nothing that the application raises: that is an answer, too."""
+        """Answer a request. An exception of the application becomes an answer, too."""
         work = partial(answered, self._application, environ)
         has_body = environ.get("CONTENT_LENGTH", "0") != "0"
         try:
@@ -127,7 +130,9 @@ class Front:
             return _instead(environ["PATH_INFO"], error)
 
     async def gathered(self, asked: Asked) -> Answer:
-        """With others; raises nothing that the operation raises."""
+        """Answer a request together with others; an exception of the operation becomes an answer,
+        too.
+        """
         try:
             said = await self.gathering.answered(asked)
             answer = whole(await self._upload_done(said) if callable(said) else said)
@@ -145,7 +150,7 @@ class Front:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def read(self, answer: Answer) -> bytes:
-        """The next piece of what follows; b"" at the end."""
+        """Return the next piece of the content, b"" at the end."""
         rest = answer.rest
         if rest is None:
             return b""
@@ -184,7 +189,7 @@ async def _delivered(work: Coroutine[Any, Any, None], connection: Connection) ->
 
 
 def _instead(path: str, error: Exception) -> Answer:
-    """What is answered where an error was raised."""
+    """Return the answer to a request that raised an error."""
     if trouble := answer(path, error):
         return whole(trouble)
     logger.error("the application failed", exc_info=error)

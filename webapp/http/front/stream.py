@@ -1,4 +1,4 @@
-"""The bytes of one connection: into requests, one after the other, and out again.
+"""Turns the bytes of one connection into requests, one after the other, and sends the answers.
 
 llhttp (httptools) parses. It refuses what servers and proxies are known to read differently: two
 lengths, a length beside chunks, folded headers, a blank before a colon, lines without CR. It takes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from webapp.http.front.server import Front
 
 MOST_HEAD_BYTES = 64 * 1024
-"""Of a head; and of what surrounds a body in chunks, from one chunk to the next."""
+"""The largest head; also the most bytes around a body in chunks, from one chunk to the next."""
 CHUNKED_PIECE_BYTES = 4096
 HEAD_END = b"\r\n\r\n"
 VERSIONS = ("1.0", "1.1")
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class GoneError(ConnectionError):
-    """The client has left."""
+    """Raised when the client has left."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Head:
     target: str
     version: str
     headers: dict[str, str]
-    """Names in lower case; the values of a repeated one are joined."""
+    """Headers by their names in lower case; the values of a repeated one are joined."""
     is_kept: bool
-    """The connection stays open for another request."""
+    """True if the connection stays open for another request."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Malformed:
 
 _END = None
 _Event = Head | bytes | _Malformed | None
-"""What was parsed: a head, a piece of a body, the end of a request, or nonsense."""
+"""One parsed item: a head, a piece of a body, the end of a request, or nonsense."""
 
 
 class Stream(asyncio.Protocol):
@@ -70,26 +70,26 @@ class Stream(asyncio.Protocol):
         self._front = front
         self._parser = HttpRequestParser(self)
         self._ahead, self._at = b"", 0
-        """What was read, and how far it is parsed."""
+        """The bytes that were read, and how far they are parsed."""
         self._events: deque[_Event] = deque()
         self._exchange: Exchange | None = None
         self._is_received = False
-        """All of the exchange's request is here."""
+        """True once all of the exchange's request is here."""
         self._is_deaf = False
-        """Whatever comes belongs to no request."""
+        """True once further input belongs to no request."""
         self._is_in_body = False
         self._is_raw = False
-        """The head asked for another protocol: llhttp leaves the body to us."""
+        """True if the head asked for another protocol: llhttp then leaves the body to us."""
         self._left_bytes = 0
-        """Of a body that has a length."""
+        """The bytes still missing of a body that has a length."""
         self._fruitless_bytes = 0
-        """Since there was a head or a piece of a body. llhttp counts nothing, and httptools keeps
-        what it has of a line."""
+        """The bytes since there was a head or a piece of a body. llhttp counts nothing, and
+        httptools keeps what it has of a line."""
         self._is_paused = False
         self._drained = asyncio.Event()
         self._drained.set()
 
-    # Of the transport
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -104,11 +104,11 @@ class Stream(asyncio.Protocol):
         self._advance()
 
     def eof_received(self) -> None:
-        """Who ends the sending side is gone."""
+        """Treat a client that closes its sending side as disconnected."""
 
     def connection_lost(self, _: Exception | None) -> None:
         self._is_deaf = True
-        del self._parser  # It holds this
+        del self._parser  # the exchange holds this stream
         self._drained.set()
         if self._exchange is not None and not self._is_received:
             self._exchange.on_connection_close()
@@ -123,8 +123,9 @@ class Stream(asyncio.Protocol):
     # Parsing
 
     def _next_piece(self) -> bytes:
-        """No more than to the end of a head or a body, so that nothing is parsed ahead of its turn.
-        Bodies in chunks don't say where they end: a small piece."""
+        """Return the next input, which ends at the latest with a head or a body, so that nothing is
+        parsed ahead of its turn. Bodies in chunks don't say where they end: a small piece.
+        """
         start, whole = self._at, self._ahead
         if self._is_in_body:
             end = start + (self._left_bytes or CHUNKED_PIECE_BYTES)
@@ -176,7 +177,7 @@ class Stream(asyncio.Protocol):
         self._target += part.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Those after a body in chunks are left out."""
+        """Add a header. Headers after a body in chunks are left out."""
         if self._is_in_body:
             return
         key, text = name.decode("latin-1").lower(), value.strip(b" \t").decode("latin-1")
@@ -221,7 +222,7 @@ class Stream(asyncio.Protocol):
     # Exchanges
 
     def _advance(self) -> None:
-        """Parse and hand on, as far as the request goes that is under way."""
+        """Parse the input and hand it on, up to the end of the request that is under way."""
         while self._exchange is None or not self._is_received:
             if self._events:
                 self._hand_on(self._events.popleft())
@@ -264,7 +265,7 @@ class Stream(asyncio.Protocol):
         self._transport.close()
 
     def done(self) -> None:
-        """The request is answered: the next one may begin."""
+        """Note that the request is answered, so that the next one may begin."""
         self._exchange = None
         self._advance()
 
@@ -275,7 +276,7 @@ class Stream(asyncio.Protocol):
         return self._transport.is_closing()
 
     async def send(self, data: bytes) -> None:
-        """Returns once the kernel has taken it. Raises GoneError."""
+        """Send the bytes and return once the kernel has taken them. Raises GoneError."""
         if self.is_gone:
             raise GoneError
         self._transport.write(data)
@@ -289,19 +290,19 @@ class Stream(asyncio.Protocol):
         self._transport.write(CONTINUE)
 
     def end(self, last: bytes) -> None:
-        """Send this and close."""
+        """Send the bytes and close the connection."""
         self._is_deaf = True
         self._transport.write(last)
         self._transport.close()
 
     def close(self) -> None:
-        """At once, whatever is on its way."""
+        """Close the connection at once, whatever is being sent or received."""
         self._is_deaf = True
         self._transport.abort()
 
 
 def _faults(head: Head, version: str, is_upgrade: bool) -> str:
-    """What llhttp takes and this server doesn't; empty: nothing."""
+    """Return what llhttp accepts and this server doesn't; empty if there is nothing."""
     if version not in VERSIONS:
         return f"HTTP {version}"
     if not head.target.startswith("/") and not _is_url(head.target):

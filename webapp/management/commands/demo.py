@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,6 +16,7 @@ from django.urls import reverse
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from advisor.money import display_usd
 from webapp.accounts.setup import first_workspace
 from webapp.analysis.models import Judgement
 from webapp.management import demonstration, sample_workspace
@@ -22,6 +26,11 @@ from webapp.management.demonstration import DemonstrationError, Outcome
 from webapp.management.sample_workspace import SampleDataError
 from webapp.runs.models import Run
 from webapp.service.stack import AlreadyRunningError
+
+LINE_SECONDS = 4.0
+Stage = Callable[[str], demonstration.Progress]
+"""A function that begins a stage of this title; the function that it returns receives the
+progress."""
 
 
 class Command(BaseCommand):
@@ -51,34 +60,52 @@ class Command(BaseCommand):
             self._demonstrate(str(running), options)
 
     def _demonstrate(self, url: str, options: dict[str, Any]) -> None:
+        console = Console(highlight=False, soft_wrap=True)
         try:
-            outcome = _with_progress(url, is_measuring=not options["sample_data"])
+            if not options["sample_data"]:
+                with _progress(console) as stage:
+                    outcome = _measured(url, stage)
+                _report(console, outcome)
+            with _progress(console) as stage:
+                _load_sample_data(url, stage)
         except (DemonstrationError, SampleDataError) as error:
             raise CommandError(str(error)) from None
-        if outcome is not None:
-            _report(Console(highlight=False, soft_wrap=True), outcome)
+        console.print(f"Sample data is ready: {url}, workspace Sample data")
         if not options["exit"]:
             sample_workspace.follow_live_run(url)
 
 
-def _with_progress(url: str, is_measuring: bool) -> Outcome | None:
-    """All stages, each with a bar on a terminal and a line when it is done."""
-    console = Console(highlight=False, soft_wrap=True)
+@contextmanager
+def _progress(console: Console) -> Iterator[Stage]:
+    """Show each stage as a bar on a terminal, and as lines elsewhere."""
     columns = (TextColumn("{task.description:<44}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
 
-        def stage(title: str):  # type: ignore[no-untyped-def]
-            console.print(title) if bars.disable else None
+        def stage(title: str) -> demonstration.Progress:
+            if bars.disable:
+                return _Lines(console, title).show
             task = bars.add_task(title, total=1.0)
             return lambda share: bars.update(task, completed=share)
 
-        outcome = _measured(url, stage) if is_measuring else None
-        _load_sample_data(url, stage)
-    console.print(f"Sample data is ready: {url}, workspace Sample data")
-    return outcome
+        yield stage
 
 
-def _measured(url: str, stage: Any) -> Outcome:
+class _Lines:
+    """A stage as lines, some seconds apart."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console, self._title = console, title
+        self._began = self._shown = time.monotonic()
+        console.print(title)
+
+    def show(self, share: float) -> None:
+        now = time.monotonic()
+        if now - self._shown >= LINE_SECONDS:
+            self._shown = now
+            self._console.print(f"{self._title}: {share:.0%}, {now - self._began:.0f} s")
+
+
+def _measured(url: str, stage: Stage) -> Outcome:
     token = agent_token(first_workspace())
     runs = []
     for pipeline in demonstration.PIPELINES:
@@ -91,7 +118,7 @@ def _measured(url: str, stage: Any) -> Outcome:
     return demonstration.outcome(runs)
 
 
-def _load_sample_data(url: str, stage: Any) -> None:
+def _load_sample_data(url: str, stage: Stage) -> None:
     done = stage("Loading sample data")
     sample_workspace.load(url, done)
     done(1.0)
@@ -112,7 +139,9 @@ def _report(console: Console, outcome: Outcome) -> None:
 
 def _report_run(console: Console, run: Run, pipeline: str) -> None:
     length = run.duration.total_seconds() if run.duration else 0
-    console.print(f"[bold]{run}[/] ({pipeline} pipeline): {length:.0f} s, ${run.cost_usd:.4f}")
+    console.print(
+        f"[bold]{run}[/] ({pipeline} pipeline): {length:.0f} s, {display_usd(run.cost_usd)}"
+    )
     fired = run.judgements.filter(state=Judgement.FIRED)
     for finding in fired:
         console.print(f"    {finding.rule}: {finding.summary}")

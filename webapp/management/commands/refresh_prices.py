@@ -41,7 +41,15 @@ class Command(BaseCommand):
     help = "Refreshes prices and machines (docs/prices.md); resumes after an interruption."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--region", action="append", help="only this region; may be repeated")
+        where = parser.add_mutually_exclusive_group()
+        where.add_argument("--region", action="append", help="only this region; may be repeated")
+        where.add_argument(
+            "--all-regions",
+            action="store_const",
+            const=sources.bundled_regions(),
+            dest="region",
+            help="every region that has bundled prices",
+        )
         parser.add_argument(
             "--only",
             choices=sources.SOURCES,
@@ -162,7 +170,7 @@ class Command(BaseCommand):
 
     @contextmanager
     def _bar(self, name: str) -> Iterator[refresh.OnPage]:
-        """A progress line, on a terminal."""
+        """Show a progress line on a terminal."""
         with self._progress(TextColumn("{task.completed} prices")) as shown:
             task = shown.add_task(name, total=None)
 

@@ -73,7 +73,7 @@ class Command(BaseCommand):
         return restoring.restore(path, facts, stage), aside
 
     def _set_aside(self, stage: making.Stage) -> Path:
-        """The service as it is, in an archive that can be restored in turn."""
+        """Return the service as it is, in an archive that can be restored in turn."""
         path = Path(settings.DATA_DIR) / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar"
         has_objects = making.keeps_objects_in_a_folder()
         wanted = making.Wanted(has_objects, has_secrets=True, may_miss_objects=True)

@@ -26,7 +26,7 @@ DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 OWN_WORDS = ("--full", "--")
 CORES = 2
 WAITING_WORKERS = 3
-"""Of pytest, for the three groups of tests that mostly wait: see tests/conftest.py."""
+"""The workers for the three groups of tests that mostly wait: see tests/conftest.py."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Stage:
     always_shown: str | None = None
     """Lines that end with this are shown when it passes, too."""
     is_beside_tests: bool = False
-    """It takes about a minute of one core, which the tests that wait leave free."""
+    """True if the stage takes about a minute of one core, which the tests that wait leave free."""
 
     def run(self, environment: dict[str, str]) -> Outcome:
         started = time.monotonic()
@@ -70,7 +70,7 @@ class Outcome:
     is_passed: bool
     seconds: float
     output: str
-    """Of what the stage printed, that which is to be shown."""
+    """The part of the stage's output that is to be shown."""
 
     def show(self) -> None:
         verdict = "passed" if self.is_passed else "FAILED"
@@ -83,7 +83,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Past Django's own parsing: pytest's options need no list here."""
+        """Run without Django's own parsing: pytest's options need no list here."""
         words = argv[2:]
         if {"-h", "--help"} & set(words):
             self.print_help(argv[0], argv[1])
@@ -100,12 +100,12 @@ class Command(BaseCommand):
 
 
 COLLECTION = Stage("collection", [sys.executable, "-m", "pytest", "--collect-only", "-qq"])
-"""Also compiles the test modules once, beside the checks. Otherwise each worker does, since they
-begin together: 12 of its CPU seconds in a fresh checkout."""
+"""The stage that also compiles the test modules once, beside the checks. Otherwise each worker
+does, since they begin together: 12 of its CPU seconds in a fresh checkout."""
 
 
 def run(is_full: bool, for_pytest: list[str]) -> int:
-    """All stages, also after one that failed.
+    """Run all stages, also after one that failed.
 
     First the short ones, then pytest, which prints as it goes, with the long ones beside it: those
     are shown at the end. Returns 0 when everything passed, pytest's own code when only the tests
@@ -133,7 +133,7 @@ def run(is_full: bool, for_pytest: list[str]) -> int:
 
 
 def _shown(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Each is shown as soon as it is there, in the order of the stages."""
+    """Show each outcome as soon as it is there, in the order of the stages."""
     shown = []
     for outcome in outcomes:
         outcome.show()
@@ -156,6 +156,7 @@ def checks() -> list[Stage]:
         Stage("ruff format", [python, "-m", "ruff", "format", "--check", *CODE]),
         Stage("spelling", [python, "-m", "codespell_lib", *read]),
         Stage("wording", [python, "tools/wording.py", *worded]),
+        Stage("docstrings", [python, "tools/docstrings.py", *CODE], always_shown=" a sentence"),
         Stage("import contracts", [imports, "--no-logo"], always_shown=" KEPT"),
         Stage("migrations", [*manage, "makemigrations", "--check", "--dry-run"]),
         Stage("system checks", [*manage, "check", "--fail-level", "WARNING"]),
@@ -163,7 +164,8 @@ def checks() -> list[Stage]:
 
 
 def pytest_command(is_full: bool, for_pytest: list[str]) -> list[str]:
-    """One worker a core, and those for the tests that wait, most of their time.
+    """Return the command with one worker a core, and those for the tests that wait, most of their
+    time.
 
     tests/conftest.py puts the tests in the order in which they are handed out.
     """

@@ -86,7 +86,9 @@ def _address(options: dict[str, Any]) -> tuple[Bind, str]:
 
 
 def _settle_base_url(url: str) -> None:
-    """Settings are read before arguments: start again when they name another address."""
+    """Start again if the arguments name another address than the settings, which are read before
+    them.
+    """
     if url == settings.BASE_URL:
         return
     os.environ.pop("TRIMTAB_BASE_URL_FILE", None)
@@ -102,7 +104,7 @@ def _ensure_free(bind: Bind) -> None:
 
 
 def _close_files(command: BaseCommand) -> None:
-    """What an earlier version or a copy left open to all users of the machine."""
+    """Close what an earlier version or a copy left open to all users of the machine."""
     for exposed in private_files.exposed(private_files.of_the_service()):
         if exposed.is_open_to_all:
             try:
@@ -119,7 +121,7 @@ def _redis_server() -> str:
 
 
 def _welcome(url: str) -> str:
-    """With Django's apps, which this process does without otherwise."""
+    """Return the welcome. It needs Django's apps, which this process does without otherwise."""
     import django
 
     django.setup()

@@ -1,4 +1,4 @@
-"""What a job's measurements say, and which of them are evidence for it."""
+"""Reads a job's measurements, and decides which of them are evidence for it."""
 
 from __future__ import annotations
 
@@ -45,22 +45,24 @@ class Evidence:
     row: Measurement
     rate: Rate
     ratio: Rate | None
-    """The speed as a ratio to that run's; None: it isn't comparable."""
+    """The speed as a ratio to that run's; None if it isn't comparable."""
     refused_because: str
-    """Why it isn't evidence for the job; empty: it is."""
+    """The reason why it isn't evidence for the job; empty if it is."""
     contradicts: str
-    """How it contradicts what was predicted; empty: it doesn't."""
+    """The contradiction to what was predicted; empty if there is none."""
     is_reference: bool = False
-    """Whether it is that run's."""
+    """True if it is that run's own measurement."""
 
 
 def evidence_of(job: Job) -> list[Evidence]:
-    """The job's newest measurements, newest first."""
+    """Return the job's newest measurements, newest first."""
     return list(_judged(_rows(job)))
 
 
 def evidence_with(job: Job, new: Measurement | None) -> list[Evidence]:
-    """As `evidence_of` gives it once `new` is saved, in place of an earlier one of its run."""
+    """Return the same as `evidence_of` once `new` is saved, in place of an earlier one of its
+    run.
+    """
     rows = _rows(job)
     if new is not None:
         rows = [row for row in rows if row.run_id != new.run_id]
@@ -69,13 +71,15 @@ def evidence_with(job: Job, new: Measurement | None) -> list[Evidence]:
 
 
 def measurements_of(known: Iterable[Evidence]) -> list[Speed]:
-    """What the speed model may take as measured of a job: its newest measured run first, then
-    comparable probes and its other runs. Empty: no run with a known GPU was measured."""
+    """Return what the speed model may take as measured of a job: its newest measured run first,
+    then comparable probes and its other runs. Empty if no run with a known GPU was measured.
+    """
     return _speeds(known)
 
 
 def machine_speeds(known: Iterable[Evidence], present: str) -> dict[str, Ratio]:
-    """Instance type -> the job's speed on as many machines of it, relative to those it runs on now.
+    """Return, by instance type, the job's speed on as many machines of it, relative to those it
+    runs on now.
 
     Args:
         present: their instance type. Without a measurement on it nothing can be compared.
@@ -96,8 +100,9 @@ def machine_speeds(known: Iterable[Evidence], present: str) -> dict[str, Ratio]:
 
 
 def _relative(rates: Sequence[Rate], now: Rate) -> Ratio:
-    """With an 80 % interval, the difference between runs included; of several measurements, from
-    the lowest to the highest end."""
+    """Return the ratio with an 80 % interval, the difference between runs included; of several
+    measurements, from the lowest to the highest end.
+    """
     ratios = [rate.value / now.value for rate in rates]
     spread = math.exp(
         TENTH * max(math.hypot(r.rel_sd, now.rel_sd, RUN_TO_RUN, RUN_TO_RUN) for r in rates)
@@ -106,7 +111,7 @@ def _relative(rates: Sequence[Rate], now: Rate) -> Ratio:
 
 
 def history_of(workspace: Workspace, without: Job) -> list[Speed]:
-    """What is measured of the workspace's other jobs."""
+    """Return what is measured of the workspace's other jobs."""
     rows = _read(scope.measurements_of_workspace(workspace)).exclude(run__job=without)
     by_job: dict[int, list[Measurement]] = defaultdict(list)
     for row in rows.exclude(gpu="")[: 10 * LOOKED_AT]:
@@ -115,14 +120,15 @@ def history_of(workspace: Workspace, without: Job) -> list[Speed]:
 
 
 def measured_precisions(runs: Sequence[Run]) -> dict[UUID, str]:
-    """Of the runs of which it is known."""
+    """Return the precision of each run of which it is known."""
     rows = scope.measurements_of_runs(runs).exclude(precision="")
     return dict(rows.values_list("run_id", "precision"))
 
 
 def predicted_ratio(new: Measurement) -> tuple[float, float] | None:
-    """The 80 % interval of the speed on its GPUs as a ratio to the job's run, from what was known
-    without it; None: nothing was predicted."""
+    """Return the 80 % interval of the speed on its GPUs as a ratio to the job's run, from what was
+    known without it; None if nothing was predicted.
+    """
     job = new.run.job
     known = measurements_of(evidence_of(job))
     if not known or not new.gpu or not new.gpus:
@@ -145,7 +151,7 @@ def _read(rows: QuerySet[Measurement]) -> QuerySet[Measurement]:
 
 
 def _judged(rows: Sequence[Measurement]) -> Iterator[Evidence]:
-    """Of one job, newest first."""
+    """Yield the evidence of one job, newest first."""
     ran = {row.pk: _ran(row) for row in rows}
     runs = [row for row in rows if not row.run.is_probe]
     free = varying([ran[row.pk].arguments for row in runs])
@@ -184,8 +190,9 @@ def _ran(row: Measurement) -> Ran:
 
 
 def _speeds(found: Iterable[Evidence]) -> list[Speed]:
-    """The reference first; probes have its batch and precision where these are equal but for
-    rounding, or not known."""
+    """Return the speeds, the reference first; probes have its batch and precision if these are
+    equal but for rounding, or not known.
+    """
     accepted = [each for each in found if not each.refused_because and each.row.gpu]
     runs = [each for each in accepted if not each.row.run.is_probe]
     if not runs:

@@ -31,7 +31,9 @@ def get_by_name(token: Token, job: Job | None, said: Arguments) -> dict[str, Any
 
 
 def _document(token: Token, job: Job, known_name: str) -> dict[str, Any]:
-    """A token that may only upload knows a job without a run of its own by name alone."""
+    """Return the experiment. A token that may only upload knows a job without a run of its own by
+    name alone.
+    """
     is_read = scope.may_read_job(token, job)
     return shown.experiment(job) if is_read else shown.named_experiment(job, known_name)
 
@@ -48,7 +50,7 @@ def create(token: Token, job: Job | None, said: Arguments) -> dict[str, Any]:
 
 
 def set_tag(token: Token, job: Job, said: Arguments) -> dict[str, Any]:
-    """A default of the job's runs, but for MLflow's own tags, which nobody reads here."""
+    """Set a default of the job's runs, but for MLflow's own tags, which nobody reads here."""
     key, value = said.key(), said.value(MOST_TAG_CHARS)
     if key.startswith("mlflow."):
         return {}
@@ -61,7 +63,7 @@ def set_tag(token: Token, job: Job, said: Arguments) -> dict[str, Any]:
 
 
 def search(token: Token, readable: QuerySet[Job], said: Arguments) -> dict[str, Any]:
-    """Filtered and sorted as runs are."""
+    """Return the jobs, filtered and sorted as runs are."""
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     order = searching.order(said.texts("order_by", 20)) or searching.order(["creation_time DESC"])
     known = ((job, _facts(job)) for job in readable.order_by("pk")[:MOST_FOUND])

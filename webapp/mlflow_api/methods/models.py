@@ -71,7 +71,9 @@ def log_params(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, 
 
 
 def search(token: Token, readable: QuerySet[LoggedModel], said: Arguments) -> dict[str, Any]:
-    """Those of the experiments, the newest first; `filter` may ask for the name and for tags."""
+    """Return the models of the experiments, the newest first; `filter` may ask for the name and for
+    tags.
+    """
     ids = said.texts("experiment_ids", MOST_EXPERIMENTS)
     jobs = [scope.experiment(token.workspace, each) for each in ids]
     models = readable.filter(tracked__experiment__in=[job for job in jobs if job])
@@ -85,7 +87,7 @@ def search(token: Token, readable: QuerySet[LoggedModel], said: Arguments) -> di
 
 
 def _locked(model: LoggedModel) -> LoggedModel:
-    """The row as it is now, locked until the transaction ends."""
+    """Return the row as it is now, locked until the transaction ends."""
     held = LoggedModel.objects.select_for_update(of=("self",), no_key=True)
     return held.select_related("tracked__experiment").get(pk=model.pk)
 

@@ -1,4 +1,4 @@
-"""What clients read again of runs."""
+"""Methods by which clients read runs again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def get(_token: Token, tracked: TrackedRun, _said: Arguments) -> dict[str, Any]:
 
 
 def search(token: Token, readable: QuerySet[TrackedRun], said: Arguments) -> dict[str, Any]:
-    """The newest first, unless asked otherwise. Older ones than `MOST_SEARCHED` aren't found."""
+    """Return the runs, the newest first, unless asked otherwise. Older ones than `MOST_SEARCHED`
+    aren't found.
+    """
     view = _VIEWS.get(said.text("run_view_type", default="ACTIVE_ONLY"))
     if view is None:
         raise invalid("Invalid run_view_type.")
@@ -54,7 +56,7 @@ def _facts(tracked: TrackedRun) -> searching.Facts:
 
 
 def history(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    """All values of a metric, in the order of their times."""
+    """Return all values of a metric, in the order of their times."""
     try:
         points = histories.points(tracked, said.text("metric_key"))
     except TooLargeError as error:
@@ -65,7 +67,7 @@ def history(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, An
 
 
 def artifacts(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    """Paths since the root of the run's artefacts."""
+    """Return the paths below the root of the run's artefacts."""
     path = files.checked(said.text("path", default=""), may_be_empty=True)
     listed = files.listed(tracked, "", path)
     for each in listed:

@@ -28,11 +28,13 @@ _MOST_DATASET_CHARS, _MOST_MODEL_CHARS = 100_000, 100_000
 _MODELS = "mlflow.log-model.history"
 _DATASET_FIELDS = ("name", "digest", "source_type", "source", "schema", "profile")
 _NOBODY = ("", "root", "unknown", "ubuntu", "ec2-user", "jovyan", "user")
-"""What machines call their users."""
+"""The names that machines give their users."""
 
 
 def create(token: Token, experiment: Job, said: Arguments) -> dict[str, Any]:
-    """The run that the agent measures, if the program runs inside one that has none yet."""
+    """Begin a run: the one that the agent measures, if the program runs inside one that has none
+    yet.
+    """
     tags = labels.tags(said)
     agent = agents.session_of(tags)
     started_ms = said.moment_ms("start_time", time.time_ns() // 1_000_000)
@@ -49,7 +51,7 @@ def create(token: Token, experiment: Job, said: Arguments) -> dict[str, Any]:
 
 
 def _saved(job: Job) -> Job:
-    """The default job is made with its first run."""
+    """Return the saved job. The default job is made with its first run."""
     if not job._state.adding:
         return job
     with transaction.atomic():
@@ -57,7 +59,7 @@ def _saved(job: Job) -> Job:
 
 
 def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun | None:
-    """The agent's own run; None if another one of the program already is."""
+    """Return the agent's own run, or None if another one of the program already is."""
     run_id = UUID(agent["run"])
     taken = admission.Upload(run_id, careful.is_new_run(token.workspace, run_id), 0)
     known = TrackedRun.objects.filter(pk=run_id, run__workspace=token.workspace).first()
@@ -75,7 +77,7 @@ def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> Track
 
 
 def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun:
-    """A run of its own, with its first segment.
+    """Begin a run of its own, with its first segment.
 
     Args:
         agent: of another run, on the same machine and of the same job.
@@ -100,7 +102,7 @@ def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun
 def _declaration(
     tracked: TrackedRun, feed: Feed, job: str, known: NodeFacts, is_part: bool
 ) -> Declaration:
-    """What the tags say of the run."""
+    """Return what the tags say of the run."""
     source = tracked.tags.get("mlflow.source.name", "")
     entry_point = os.path.basename(source)[: LIMITS.name_chars]  # noqa: PTH119 - of another machine
     user = tracked.user[: LIMITS.name_chars]
@@ -120,7 +122,9 @@ def _declaration(
 
 
 def _workload(entry_point: str, is_part: bool) -> dict[str, str]:
-    """A run within another one does other work than that, though it is of the same script."""
+    """Return the workload. A run within another one does other work than that, though it is of the
+    same script.
+    """
     known = {"entry_point": entry_point, "part": "of another run" if is_part else ""}
     return {name: text for name, text in known.items() if text}
 
@@ -184,7 +188,9 @@ def set_tag(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any
 
 
 def delete_tag(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    """The run's own tag stays: a person may have set it, and agents can't remove any either."""
+    """Delete a tag that the client set. The run's own tag stays: a person may have set it, and
+    agents can't remove any either.
+    """
     key = said.key()
     with transaction.atomic():
         held = scope.locked(tracked)
@@ -195,7 +201,8 @@ def delete_tag(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str,
 
 
 def log_model(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    """What clients before version 3 say of a logged model: MLflow's server keeps it in this tag.
+    """Store what clients before version 3 say of a logged model: MLflow's server keeps it in this
+    tag.
 
     A tag is bounded: the newest models that fit are kept. One that doesn't fit alone is left out.
     """
@@ -217,7 +224,7 @@ def log_model(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, A
 
 
 def _logged_models(tracked: TrackedRun) -> list[Any]:
-    """None if a program wrote something else into the tag."""
+    """Return the models in the tag; none if a program wrote something else into it."""
     try:
         known = json.loads(tracked.tags.get(_MODELS, "[]"))
     except (ValueError, RecursionError):
@@ -226,7 +233,7 @@ def _logged_models(tracked: TrackedRun) -> list[Any]:
 
 
 def log_inputs(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    """Datasets: kept for clients, as long as they are few and short."""
+    """Store datasets for clients, while they are few and short."""
     new = [_dataset(each) for each in said.parts("datasets", MOST_DATASETS)]
     with transaction.atomic():
         held = scope.locked(tracked)

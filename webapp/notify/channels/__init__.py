@@ -13,7 +13,7 @@ from webapp.notify.channels.channel import Channel
 
 @cache
 def channels() -> Mapping[str, Channel]:
-    """Every channel, by id."""
+    """Return every channel, by id."""
     modules = (
         importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
     )

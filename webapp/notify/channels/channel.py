@@ -15,12 +15,12 @@ from webapp.accounts.models import User
 from webapp.notify.message import Message
 
 Settings = Mapping[str, Any]
-"""What a person entered into a channel's form; empty for a channel without a form."""
+"""The values that a person entered into a channel's form; empty for a channel without a form."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Whether this service can send over a channel, and a sentence that says so."""
+    """State of a channel in this service, and a sentence that describes it."""
 
     is_ready: bool
     text: str
@@ -28,13 +28,13 @@ class Setup:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a message was not sent."""
+    """Reason why a message was not sent."""
 
     text: str
     is_final: bool = False
-    """Retrying won't help. All other failures are retried after a pause."""
+    """True if retrying won't help. All other failures are retried after a pause."""
     ends_connection: bool = False
-    """No other message can be sent over this connection."""
+    """True if no other message can be sent over this connection."""
 
 
 class Connection(Protocol):
@@ -48,31 +48,32 @@ class Channel(ABC):
     """A way to notify people. `webapp/notify/channels/NAME.py` ends with `CHANNEL = ...`."""
 
     id: str
-    """At most 32 characters. It is stored with each message."""
+    """The channel's id, at most 32 characters. It is stored with each message."""
     title: str
     most_seconds: float
     """Time limit for one message. After it, another worker may send the message again."""
     form: type[Form] | None = None
-    """The form for a person's settings; its cleaned data must be JSON. None: no settings are
+    """The form for a person's settings; its cleaned data must be JSON. None if no settings are
     needed, and the channel reaches everybody."""
 
     @abstractmethod
     def setup(self) -> Setup:
-        """Whether the operator has configured the channel."""
+        """Return whether the operator has configured the channel."""
 
     def checks(self) -> list[CheckMessage]:
-        """System checks: errors in the configuration."""
+        """Return the system checks: errors in the configuration."""
         return []
 
     @abstractmethod
     def target(self, user: User, entered: Settings) -> str:
-        """The person's address on this channel."""
+        """Return the person's address on this channel."""
 
     @abstractmethod
     def connect(self) -> AbstractContextManager[Connection]:
-        """A connection for several messages. Opening it raises errors that `failure` explains;
-        closing it raises nothing."""
+        """Return a connection for several messages. Opening it raises errors that `failure`
+        explains; closing it raises nothing.
+        """
 
     @abstractmethod
     def failure(self, error: Exception) -> Failure:
-        """What an error of `connect` or `send` means."""
+        """Return what an error of `connect` or `send` means."""

@@ -23,7 +23,8 @@ from webapp.notify.text import one_line
 HERE = ("localhost", "127.0.0.1", "::1")
 MOST_SUBJECT_CHARACTERS = 200
 STEPS_OF_A_DIALOGUE = 6
-"""Sender, recipient, data, body, reset, and one spare: each can take up to the timeout."""
+"""The steps of a dialogue: sender, recipient, data, body, reset, and one spare. Each can take up to
+the timeout."""
 # Prevents out-of-office replies (RFC 3834; Precedence is for older mail systems).
 MADE_BY_A_MACHINE = {"Auto-Submitted": "auto-generated", "Precedence": "bulk"}
 
@@ -62,7 +63,9 @@ class MailChannel(Channel):
             _close(backend)
 
     def failure(self, error: Exception) -> Failure:
-        """A refused recipient or text leaves the connection open; so does an error on our side."""
+        """Return the failure. A refused recipient or text leaves the connection open; so does an
+        error on our side.
+        """
         stays_open = isinstance(error, SMTPRecipientsRefused | SMTPDataError)
         return Failure(
             _told(error),
@@ -106,7 +109,7 @@ def mail_comes_from_an_address() -> list[CheckMessage]:
 
 
 def _server() -> str:
-    """The mail server without its password; empty: mails are only logged."""
+    """Return the mail server without its password; empty if mails are only logged."""
     if settings.EMAIL_FILE_PATH:
         return f"the folder {settings.EMAIL_FILE_PATH}"
     if not settings.EMAIL_HOST:
@@ -141,7 +144,8 @@ def _headers(message: Message) -> dict[str, str]:
 
 
 def _is_for_good(error: Exception) -> bool:
-    """Whether retrying won't help: 5xx for this recipient or text, or the mail can't be encoded.
+    """Return whether retrying won't help: 5xx for this recipient or text, or the mail can't be
+    encoded.
 
     A refused sender or password is retried: once the operator corrects it, the mail is sent.
     """
@@ -153,7 +157,7 @@ def _is_for_good(error: Exception) -> bool:
 
 
 def _told(error: Exception) -> str:
-    """The server's answer, else what happened."""
+    """Return the server's answer, or else what happened."""
     if isinstance(error, SMTPRecipientsRefused):
         return "; ".join(_answer(*answer) for answer in error.recipients.values())
     if isinstance(error, SMTPResponseException):
@@ -174,7 +178,7 @@ def _answer(code: int, text: bytes | str) -> str:
 
 
 def _close(backend: Any) -> None:
-    """Errors on closing don't matter: accepted mails stay accepted."""
+    """Close the connection. Errors on closing don't matter: accepted mails stay accepted."""
     try:
         backend.close()
     except (OSError, SMTPException) as error:

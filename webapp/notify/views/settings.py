@@ -40,7 +40,7 @@ class Panel:
     setup: Setup
     form: Form | None
     is_reached: bool
-    """Whether the channel reaches this person."""
+    """True if the channel reaches this person."""
 
 
 @open_to_viewers
@@ -114,7 +114,7 @@ def send_again(request: PersonRequest) -> HttpResponse:
 
 
 def _page(request: PersonRequest, refused: dict[str, Form] | None = None) -> HttpResponse:
-    """`refused`: forms to show with their errors, by channel."""
+    """Return the page. `refused` are forms to show with their errors, by channel."""
     context = {
         "choices": _choices(request.membership),
         "panels": [_panel(each, request.membership, refused or {}) for each in channels().values()],

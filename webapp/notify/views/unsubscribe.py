@@ -25,8 +25,8 @@ from webapp.notify.kinds import KINDS
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def unsubscribe(request: HttpRequest, unsubscribe_token: str) -> HttpResponse:
-    """GET asks, POST unsubscribes (repeating it changes nothing), POST with `undo` subscribes
-    again.
+    """Asks by GET and unsubscribes by POST (repeating it changes nothing); a POST with `undo`
+    subscribes again.
 
     The page names neither person nor workspace, since the mail may have been forwarded.
     """

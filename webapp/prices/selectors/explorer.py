@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from advisor.pricing.availability import Availability, availability
 from advisor.pricing.book import PriceBook, PricedAt
 from advisor.pricing.catalogue import InstanceType, catalogue
 from advisor.pricing.price import PriceKey
@@ -19,6 +20,7 @@ from advisor.pricing.staleness import Staleness, staleness
 from webapp.accounts.models import Workspace
 from webapp.prices import scope
 from webapp.prices.book import plain, plain_discount
+from webapp.prices.machines import as_offered
 from webapp.prices.models import Machine, Price
 
 KEY = (
@@ -41,7 +43,7 @@ class Question:
     service: str = ""
     option: str = ""
     day: date | None = None
-    """None: now."""
+    """The day of the prices; None for now."""
 
     @property
     def moment(self) -> datetime:
@@ -60,7 +62,7 @@ class Row:
     yours: PricedAt | None
     machine: InstanceType | None
     age: Staleness | None
-    is_gone: bool
+    availability: Availability
 
     @property
     def has_own_rate(self) -> bool:
@@ -80,7 +82,7 @@ class Row:
 
 
 def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, Any]]:
-    """The keys that have a price at that time, by provider and type."""
+    """Return the keys that have a price at that time, by provider and type."""
     moment = question.moment
     rows: QuerySet[Price] = scope.prices_of(workspace).filter(
         Q(valid_to=None) | Q(valid_to__gt=moment), valid_from__lte=moment
@@ -103,21 +105,21 @@ def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, 
 def rows(
     workspace: Workspace, keys_of_page: Sequence[dict[str, Any]], moment: datetime
 ) -> list[Row]:
-    """The page's keys with their prices, in three queries."""
+    """Return the page's keys with their prices, in three queries."""
     wanted = [PriceKey(**key) for key in keys_of_page]
     names = {key.instance_type for key in wanted}
     prices = scope.prices_of(workspace).filter(Q(instance_type__in=names) | Q(instance_type=""))
     discounts = [plain_discount(row) for row in scope.discounts_of(workspace)]
     book = PriceBook([plain(row) for row in prices], discounts)
-    at_list, gone = book.at_list(), _gone(wanted)
-    return [_row(key, book, at_list, gone, moment) for key in wanted]
+    at_list, unlisted = book.at_list(), _unlisted(wanted)
+    return [_row(key, book, at_list, unlisted, moment) for key in wanted]
 
 
 def _row(
     key: PriceKey,
     book: PriceBook,
     at_list: PriceBook,
-    gone: set[tuple[str, str]],
+    unlisted: Mapping[tuple[str, str], Machine],
     moment: datetime,
 ) -> Row:
     listed = at_list.price_at(key, moment)
@@ -127,26 +129,38 @@ def _row(
         yours=book.price_at(key, moment),
         machine=catalogue().get(key.instance_type),
         age=staleness(listed.row, timezone.now()) if listed else None,
-        is_gone=is_gone(key, gone),
+        availability=_availability(key, unlisted, listed, moment),
     )
 
 
-def _gone(wanted: Sequence[PriceKey]) -> set[tuple[str, str]]:
-    """(type, region) that are no longer offered."""
+def _unlisted(wanted: Sequence[PriceKey]) -> dict[tuple[str, str], Machine]:
+    """Return the (type, region) that the region's newest list lacks."""
     names = {machine_name(key.instance_type) for key in wanted}
-    listed_rows = scope.machines().filter(instance_type__in=names, gone_at__isnull=False)
-    return set(listed_rows.values_list("instance_type", "region"))
+    missing = scope.machines().filter(instance_type__in=names, gone_at__isnull=False)
+    return {(row.instance_type, row.region): row for row in missing}
 
 
-def is_gone(key: PriceKey, gone: set[tuple[str, str]]) -> bool:
-    """Whether the last refresh or the bundled catalogue marks it as retired."""
+def _availability(
+    key: PriceKey,
+    unlisted: Mapping[tuple[str, str], Machine],
+    listed: PricedAt | None,
+    moment: datetime,
+) -> Availability:
+    """Return the machine's availability by lists and the price's date; a type that nothing
+    describes counts as offered.
+    """
     name = machine_name(key.instance_type)
-    machine = catalogue().get(name)
-    return (name, key.region) in gone or (machine is not None and machine.retired)
+    machine, row = catalogue().get(name), unlisted.get((name, key.region))
+    if row is not None:
+        machine = as_offered(machine or InstanceType.from_document(row.hardware), row)
+    if machine is None:
+        return Availability(True)
+    seen_at = listed.row.seen_at if listed else None
+    return availability(machine, moment.date(), seen_at.date() if seen_at else None)
 
 
 def choices(workspace: Workspace) -> dict[str, list[str]]:
-    """The regions, services and purchase options that have prices."""
+    """Return the regions, services and purchase options that have prices."""
     known = scope.prices_of(workspace)
     return {
         name: sorted(filter(None, known.values_list(name, flat=True).distinct()))
@@ -155,19 +169,19 @@ def choices(workspace: Workspace) -> dict[str, list[str]]:
 
 
 def machines_of(instance_type: str) -> list[Machine]:
-    """The regions in which a type was listed."""
+    """Return the regions in which a type was listed."""
     return list(scope.machines().filter(instance_type=machine_name(instance_type)))
 
 
 def hardware(instance_type: str) -> InstanceType | None:
-    """The bundled description; for newer types the refreshed one."""
+    """Return the bundled description; for newer types the refreshed one."""
     bundled = catalogue().get(instance_type)
     listed_rows = machines_of(instance_type)
     return bundled or (InstanceType.from_document(listed_rows[0].hardware) if listed_rows else None)
 
 
 def last_asked() -> tuple[datetime | None, list[str]]:
-    """When prices were last refreshed, and what failed since."""
+    """Return when prices were last refreshed, and what failed since."""
     refreshes = list(scope.refreshes())
     finished = [each.finished_at for each in refreshes if each.finished_at]
     errors = [f"{each.name}: {each.error}" for each in refreshes if each.error]

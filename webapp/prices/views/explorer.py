@@ -22,7 +22,7 @@ PAGE_EXPORTED = 500
 
 @require_safe
 def prices(request: PersonRequest) -> HttpResponse:
-    """A page of prices on a day; unknown values in the URL match nothing or are ignored."""
+    """Shows a page of prices on a day; unknown values in the URL match nothing or are ignored."""
     question = question_in(request)
     page = Paginator(explorer.keys(request.workspace, question), PAGE_PRICES).get_page(
         request.GET.get("page")
@@ -44,14 +44,14 @@ def prices(request: PersonRequest) -> HttpResponse:
 
 @require_safe
 def as_csv(request: PersonRequest) -> StreamingHttpResponse:
-    """The whole list as CSV, with the workspace's rate if it has one."""
+    """Answers the whole list as CSV, with the workspace's rate if it has one."""
     answer = StreamingHttpResponse(lines(_shown(request)), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="prices.csv"'
     return answer
 
 
 def question_in(request: HttpRequest) -> Question:
-    """The filters in the URL, without NUL, which PostgreSQL refuses."""
+    """Return the filters in the URL, without NUL, which PostgreSQL refuses."""
     texts = {name: str(value).replace("\0", "") for name, value in request.GET.items()}
     return Question(
         text=texts.get("q", "").strip(),

@@ -17,7 +17,7 @@ MOST_ROWS = 200
 
 @require_safe
 def machine(request: PersonRequest, instance_type: str) -> HttpResponse:
-    """404 for a type without a price and a description."""
+    """Shows an instance type; 404 for one without a price and a description."""
     instance_type = instance_type.replace("\0", "")
     hardware = explorer.hardware(instance_type)
     known = scope.prices_of(request.workspace).filter(instance_type=instance_type)

@@ -24,7 +24,7 @@ MOST_SHOWN = 20
 
 @require_safe
 def rates(request: PersonRequest) -> HttpResponse:
-    """All members can see the rates; owners can change them."""
+    """Shows the rates. All members can see them; owners can change them."""
     return _page(request)
 
 
@@ -74,7 +74,7 @@ def import_rates(request: PersonRequest) -> HttpResponse:
 @owners_only
 @require_POST
 def end_rate(request: PersonRequest, price_id: int) -> HttpResponse:
-    """It holds until now; what it priced keeps its cost."""
+    """Ends a rate. It holds until now; what it priced keeps its cost."""
     row = get_object_or_404(scope.own_rates_of(request.workspace), pk=price_id)
     return _ended(request, changes.end(row, request.user, timezone.now()))
 
@@ -82,14 +82,14 @@ def end_rate(request: PersonRequest, price_id: int) -> HttpResponse:
 @owners_only
 @require_POST
 def end_discount(request: PersonRequest, discount_id: int) -> HttpResponse:
-    """It holds until now; what it priced keeps its cost."""
+    """Ends a discount. It holds until now; what it priced keeps its cost."""
     row = get_object_or_404(scope.discounts_of(request.workspace), pk=discount_id)
     return _ended(request, changes.end(row, request.user, timezone.now()))
 
 
 @require_safe
 def as_csv(request: PersonRequest) -> StreamingHttpResponse:
-    """The own rates as CSV that `import_rates` accepts."""
+    """Answers the own rates as CSV that `import_rates` accepts."""
     own = (plain(row) for row in scope.own_rates_of(request.workspace))
     answer = StreamingHttpResponse(csv_rows.lines(own), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="rates.csv"'

@@ -14,7 +14,9 @@ register = template.Library()
 
 @register.inclusion_tag("quotas/notice.html", takes_context=True)
 def quota_notice(context: template.Context) -> dict[str, Any]:
-    """Members are told of a quota that is used up, owners before that."""
+    """Return the context of the notice. Members see a quota that is used up, owners also one that
+    soon will be.
+    """
     request = context.get("request")
     workspace: Workspace | None = getattr(request, "workspace", None)
     if request is None or workspace is None:

@@ -41,7 +41,7 @@ def _delete(request: PersonRequest) -> HttpResponse:
 @signed_in_only
 @require_safe
 def deleted_workspaces(request: PersonRequest) -> HttpResponse:
-    """The person's deleted workspaces that can still be restored."""
+    """Shows the person's deleted workspaces that can still be restored."""
     workspaces = [(w, _goes_at(w)) for w in scope.deleted_workspaces_of(request.user)]
     return render(request, "retention/deleted_workspaces.html", {"workspaces": workspaces})
 

@@ -42,7 +42,7 @@ class Sum:
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
 def retention(request: PersonRequest) -> HttpResponse:
-    """The settings, which owners can change. The preview uses the stored settings."""
+    """Shows the settings, which owners can change. The preview uses the stored settings."""
     before = {name: getattr(request.workspace, name) for name in FIELDS}
     form = RetentionForm(request.POST or None, instance=request.workspace)
     if request.method == "POST" and form.is_valid():
@@ -61,7 +61,7 @@ def retention(request: PersonRequest) -> HttpResponse:
 
 
 def sums(doomed: list[Doomed]) -> list[Sum]:
-    """By kind, in the order of `KINDS`."""
+    """Return the sums by kind, in the order of `KINDS`."""
     ordered = sorted(doomed, key=lambda item: list(KINDS).index(item.kind))
     grouped = ((kind, list(items)) for kind, items in groupby(ordered, key=lambda item: item.kind))
     return [

@@ -14,6 +14,6 @@ _TAGS = {"code": "code", "strong": "strong", "plain": "span"}
 
 @register.filter
 def documented(line: str) -> SafeString:
-    """Escaped, with `code` and **strong** as elements."""
+    """Return the line escaped, with `code` and **strong** as elements."""
     parts = ((_TAGS[kind], text, _TAGS[kind]) for kind, text in pieces(line))
     return format_html_join("", "<{}>{}</{}>", parts)

@@ -22,7 +22,9 @@ from webapp.thresholds.values import resolved, set_by, values_of
 @changed_by_owners
 @require_http_methods(["GET", "POST"])
 def of_workspace(request: PersonRequest) -> HttpResponse:
-    """A POST with `preview` shows the effect on past runs and saves nothing."""
+    """Edits the thresholds of the workspace. A POST with `preview` shows the effect on past runs
+    and saves nothing.
+    """
     workspace = request.workspace
     own, preset = set_by(workspace), cast(Preset, workspace.preset)
     form = WorkspaceRulesForm(own, resolved(preset, []), request.POST or None, preset)
@@ -31,7 +33,7 @@ def of_workspace(request: PersonRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def of_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
-    """The same for one job, on top of the workspace's thresholds."""
+    """Edits the thresholds of one job, on top of the workspace's."""
     job = get_object_or_404(jobs_of(request.workspace), uuid=job_uuid)
     own, inherited = set_by(request.workspace, job), values_of(request.workspace)
     form = ParametersForm(own, inherited, request.POST or None)

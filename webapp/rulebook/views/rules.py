@@ -20,7 +20,7 @@ from webapp.thresholds.values import values_of
 
 @require_safe
 def rules(request: PersonRequest) -> HttpResponse:
-    """All rules by category, and in how many recent runs each fired."""
+    """Shows all rules by category, and in how many recent runs each fired."""
     counts = preview.fired_counts(request.workspace)
     groups = [
         (category.title, [_line(rule, counts) for rule in members])
@@ -31,7 +31,7 @@ def rules(request: PersonRequest) -> HttpResponse:
 
 @require_safe
 def rule(request: PersonRequest, rule_id: str) -> HttpResponse:
-    """The rule's documentation, its thresholds in this workspace, and recent findings."""
+    """Shows the rule's documentation, its thresholds in this workspace, and recent findings."""
     chosen = all_rules().get(rule_id)
     if chosen is None:
         raise Http404("No such rule.")

@@ -17,7 +17,7 @@ Change = dict[str, tuple[Any, Any]]
 
 
 def changes(row: Model, values: Mapping[str, Any]) -> Change:
-    """The changes that setting `values` on the row would make."""
+    """Return the changes that setting `values` on the row would make."""
     pairs = {name: (getattr(row, name), value) for name, value in values.items()}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
@@ -29,7 +29,7 @@ def apply(row: Model, change: Change) -> None:
 
 
 def plain(change: Change) -> Change:
-    """With amounts as text, which JSON keeps exactly."""
+    """Return the change with amounts as text, which JSON keeps exactly."""
     return {name: (_plain(before), _plain(after)) for name, (before, after) in change.items()}
 
 

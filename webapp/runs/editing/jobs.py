@@ -50,7 +50,7 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
 
 
 def _as_people_write(change: Change) -> Change:
-    """With the settings of metrics as the lines of the form."""
+    """Return the change with the settings of metrics as the form's lines."""
     if "metrics" not in change:
         return change
     before, after = (as_lines(from_document(document)) for document in change["metrics"])
@@ -58,7 +58,9 @@ def _as_people_write(change: Change) -> Change:
 
 
 def _must_be_free(job: Job, name: str) -> None:
-    """Names and keys share one namespace, so that each finds exactly one job."""
+    """Raise `NameTakenError` if another job has the name. Names and keys share one namespace, so
+    that each finds exactly one job.
+    """
     others = Job.objects.filter(workspace=job.workspace_id).exclude(pk=job.pk)
     taken = others.filter(Q(name=name) | Q(key=name)).select_related("merged_into").first()
     if taken is not None:

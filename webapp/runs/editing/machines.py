@@ -21,7 +21,8 @@ FOLLOWERS = {"instance_type": "service", "region": "zone"}
 """Corrected field -> another field whose value from the agent no longer applies."""
 MOST_SUGGESTIONS = 3
 LEAST_ALIKE = 0.75
-"""Of `difflib`'s ratio: one wrong letter in `c5.large` has 0.88, two have 0.75."""
+"""The lowest `difflib` ratio of a suggestion. One wrong letter in `c5.large` has 0.88, two have
+0.75."""
 
 Said = Mapping[str, str]
 
@@ -67,8 +68,7 @@ def correct(
 
 
 def similar_types(name: str) -> list[str]:
-    """Of a name that isn't in the catalogue: types with nearly this name, the most similar
-    first."""
+    """Return the types that are named nearly like an unknown type, the most similar first."""
     known = catalogue()
     if name in known:
         return []
@@ -87,7 +87,7 @@ def nodes_of(run: Run) -> list[Node]:
 
 
 def declared(node: Node) -> dict[str, str]:
-    """The agent's values of corrected fields."""
+    """Return the agent's values of corrected fields."""
     return {field: node.declared[field] for field in FIELDS if field in node.declared}
 
 
@@ -138,7 +138,7 @@ def _values(node: Node) -> dict[str, str]:
 
 
 def _change(before: list[tuple[Node, dict[str, str]]]) -> Change:
-    """The values of all nodes; each distinct value once."""
+    """Return the values of all nodes; each distinct value once."""
     change: Change = {}
     for field in FIELDS:
         old = sorted({values[field] for _, values in before})

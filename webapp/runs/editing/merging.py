@@ -79,7 +79,9 @@ def _both_locked(job: Job, into: Job) -> tuple[Job, Job]:
 
 
 def _locked_chain(job: Job) -> list[Job]:
-    """The job, the job it was merged into, and so on, locked in the same order as by uploads."""
+    """Return the job, the job it was merged into, and so on, locked in the same order as by
+    uploads.
+    """
     chain = [locks.job(job.pk)]
     while (merged_into := chain[-1].merged_into) is not None:
         chain.append(locks.job(merged_into.pk))

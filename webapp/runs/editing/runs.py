@@ -53,6 +53,6 @@ def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
 
 
 def _touched(change: Change) -> set[str]:
-    """Keys of the tags that were set, changed or removed."""
+    """Return the keys of the tags that were set, changed or removed."""
     before, after = change.get("tags", ({}, {}))
     return {key for key in {*before, *after} if before.get(key) != after.get(key)}

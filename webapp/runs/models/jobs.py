@@ -17,7 +17,7 @@ from webapp.database.money import UsdField
 from webapp.runs.fields import RunSummaryField
 
 UNDO_DAYS = 30
-"""How long the deletion of a job or run can be undone."""
+"""The days within which the deletion of a job or run can be undone."""
 
 
 class Job(models.Model):
@@ -72,7 +72,8 @@ class Job(models.Model):
 
 
 def began() -> Coalesce:
-    """When a run began, else when it was first seen. A job's runs are sorted by it.
+    """Return the start of a run or, if it is unknown, when the run was first seen. A job's runs are
+    sorted by it.
 
     Their numbers follow the order of arrival: old runs can be imported or merged.
     """
@@ -81,11 +82,13 @@ def began() -> Coalesce:
 
 class RunQuerySet(models.QuerySet["Run"]):
     def present(self) -> RunQuerySet:
-        """Runs that aren't deleted: all that are shown, summed or compared."""
+        """Return the runs that aren't deleted: all that are shown, summed or compared."""
         return self.filter(deleted_at=None)
 
     def ordinary(self) -> RunQuerySet:
-        """Without probes, which tell nothing of a job's levels, rhythm or usual cost."""
+        """Return the runs without probes, which say nothing about a job's levels, rhythm or usual
+        cost.
+        """
         return self.filter(probe__isnull=True)
 
     def newest_first(self) -> RunQuerySet:
@@ -107,7 +110,7 @@ class Training(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="trainings")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     key = models.CharField(max_length=120, blank=True)
-    """The name that people gave it; empty: its runs were joined by hand or by themselves."""
+    """The name that people gave it; empty if its runs were joined by hand or automatically."""
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -162,22 +165,23 @@ class Run(models.Model):
     git = models.JSONField(default=dict, blank=True)
     agent_version = models.CharField(max_length=120, blank=True)
     probe = models.JSONField(null=True, blank=True)
-    """What a probe was asked for, as `wire.Probe` has it; null: an ordinary run."""
+    """The parameters of a probe, as `wire.Probe` has them; null for an ordinary run."""
     training = models.ForeignKey(
         Training, models.SET_NULL, null=True, blank=True, related_name="runs"
     )
     training_is_edited = models.BooleanField(default=False)
-    """A person has joined or split it. Nothing else does so from then on."""
+    """True once a person has joined or split the training. From then on nothing else does."""
     continues = models.ForeignKey(
         "self", models.SET_NULL, null=True, blank=True, related_name="continued_by"
     )
-    """The run that it continues, if that was found by itself. Its training is that run's."""
+    """The run that this run continues, if that was detected automatically. Its training is that
+    run's."""
     continues_by = models.CharField(
         max_length=16, choices=CONTINUES_BY, blank=True, default="", db_default=""
     )
-    """How that was found."""
+    """The evidence for `continues`."""
     requeue = models.CharField(max_length=120, blank=True)
-    """What the scheduler calls the job that it starts again; empty: not known."""
+    """The scheduler's name for the job that it restarts; empty if unknown."""
     state = models.CharField(max_length=16, choices=STATES, default=RUNNING)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
@@ -187,7 +191,7 @@ class Run(models.Model):
     last_received_at = models.DateTimeField(default=timezone.now)
     created_at = models.DateTimeField(default=timezone.now)
     cost_usd = UsdField(null=True, blank=True)
-    """None: no price, or not priced yet."""
+    """The cost; None without a price, or if not priced yet."""
     summary: models.Field[RunSummary, RunSummary] = RunSummaryField(default=RunSummary, blank=True)
     """Results of the last analysis, for lists and headlines."""
     note = models.TextField(blank=True, max_length=2000)
@@ -198,18 +202,20 @@ class Run(models.Model):
     is_excluded = models.BooleanField(default=False)
     """Never part of a baseline."""
     is_pinned = models.BooleanField(default=False)
-    """If a job has pinned runs, only these make up the baseline."""
+    """True if the baseline uses this run. As soon as a job has pinned runs, only these make up the
+    baseline."""
     billed_usd = UsdField(null=True, blank=True)
-    """The billed amount that a person entered; None: not entered."""
+    """The billed amount that a person entered; None if not entered."""
     billed_by = models.CharField(max_length=300, blank=True)
     billed_at = models.DateTimeField(null=True, blank=True)
-    """When it was entered."""
+    """The time at which a person entered `billed_usd`."""
     deleted_at = models.DateTimeField(null=True, blank=True)
     """Hidden from every page. Can be restored for a time."""
     raw_deleted_at = models.DateTimeField(null=True, blank=True)
-    """When retention deleted the single samples. The rules no longer measure the run."""
+    """The time at which retention deleted the single samples. The rules no longer measure the
+    run."""
     samples_deleted_at = models.DateTimeField(null=True, blank=True)
-    """When retention deleted the rest, so that no chart can be drawn."""
+    """The time at which retention deleted the remaining samples, so that no chart can be drawn."""
 
     objects = RunQuerySet.as_manager()
 
@@ -219,7 +225,7 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["workspace", "-created_at"]),
-            # Of present runs only, so that distant pages are found by the index alone.
+            # The index has present runs only, so that distant pages are found by it alone.
             models.Index(
                 F("job"),
                 began().desc(),
@@ -275,17 +281,17 @@ class Run(models.Model):
 
     @property
     def is_probe(self) -> bool:
-        """It measured some steps and was then stopped."""
+        """True if the run only measured some steps and was then stopped."""
         return self.probe is not None
 
     @property
     def whose(self) -> str:
-        """Its owner, else its job's."""
+        """The run's owner or, if it has none, the job's."""
         return self.owner or self.job.owner
 
     @property
     def all_tags(self) -> dict[str, str]:
-        """Its tags, and its job's for other keys."""
+        """The run's tags, with the job's tags for other keys."""
         return {**self.job.tags, **self.tags}
 
     @property
@@ -295,6 +301,13 @@ class Run(models.Model):
     @property
     def has_ended(self) -> bool:
         return self.state in self.ENDED
+
+    @property
+    def cost_is_at_least(self) -> bool:
+        """The run still costs money, its end is unknown, or its platform bills more than is
+        known.
+        """
+        return self.state in (self.RUNNING, self.LOST) or self.summary.is_at_least
 
     @property
     def duration(self) -> timedelta | None:
@@ -309,7 +322,8 @@ class MovedRun(models.Model):
     run = models.ForeignKey(Run, models.CASCADE, related_name="moves")
     came_from = models.ForeignKey(Job, models.CASCADE, related_name="lent_runs")
     number_before = models.PositiveIntegerField(null=True, blank=True)
-    """None: the run arrived after the merge and never had a number in the merged job."""
+    """The number before; None if the run arrived after the merge and never had a number in the
+    merged job."""
 
     class Meta:
         constraints = [

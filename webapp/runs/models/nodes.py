@@ -41,7 +41,7 @@ class Node(models.Model):
     purchase_option = models.CharField(max_length=120, default="on_demand")
     owns_machine = models.BooleanField(default=False)
     instance_started_at = models.DateTimeField(null=True, blank=True)
-    """When the machine was started, according to its cloud; null: unknown."""
+    """The machine's start, according to its cloud; null if unknown."""
     vcpus = models.PositiveIntegerField(default=0)
     effective_cpus = models.FloatField(default=0)
     memory_bytes = models.BigIntegerField(default=0)
@@ -49,6 +49,12 @@ class Node(models.Model):
     cpu_model = models.CharField(max_length=120, blank=True)
     gpus = models.JSONField(default=list, blank=True)
     """[{model, memory_bytes, uuid, allocated}], in the order of the `gpuN` series."""
+    energy = models.JSONField(default=dict, blank=True)
+    """The measured energy of the run's GPUs: UTC day -> [joules, measured seconds]. Empty: not
+    measured."""
+    billing = models.JSONField(default=dict, blank=True)
+    """The billed time according to its platform; see `advisor.costing.billing`. Empty: the time for
+    which it was held."""
     declared = models.JSONField(default=dict, blank=True)
     """The agent's values of the fields that a person corrected. Later declarations change only
     these."""
@@ -57,7 +63,7 @@ class Node(models.Model):
     expired_uploads = models.JSONField(default=dict, blank=True)
     """Session -> how many refused uploads its agent deleted unsent."""
     allows_stop = models.BooleanField(default=False)
-    """Its agent was started with `--allow-stop`, so a rule may stop the command."""
+    """True if the agent was started with `--allow-stop`, so that a rule may stop the command."""
 
     class Meta:
         constraints = [
@@ -83,7 +89,7 @@ class Session(models.Model):
     node = models.ForeignKey(Node, models.CASCADE, related_name="sessions")
     boot_id = models.CharField(max_length=120)
     started_at = models.DateTimeField()
-    """By the machine's own clock."""
+    """The session's start by the machine's own clock."""
     clock_offset_ms = models.BigIntegerField(default=0)
     """Correction to add to the machine's clock; 0 if within the noise of an upload."""
     last_ms = models.BigIntegerField(default=0)
@@ -95,7 +101,7 @@ class Session(models.Model):
     """The rule that stopped it, if any."""
     exit_code = models.IntegerField(null=True, blank=True)
     ending = models.JSONField(default=dict, blank=True)
-    """What the machine knew of a failure: signal, kills for memory, sizes."""
+    """The facts that the machine knew about a failure: signal, kills for memory, sizes."""
     stderr = models.JSONField(default=list, blank=True)
     """The last lines of standard error, if the run was started with --keep-stderr."""
     stages = models.JSONField(default=list, blank=True)
@@ -110,7 +116,7 @@ class Session(models.Model):
 
     @property
     def interval(self):  # type: ignore[no-untyped-def]
-        """When this session held its node, corrected UTC."""
+        """Return when this session started and ended on its node, in corrected UTC."""
         start = self.corrected_started_at
         length = self.last_ms if self.ended_ms is None else self.ended_ms
         return start, start + timedelta(milliseconds=length)

@@ -1,4 +1,4 @@
-"""What is stored of a run as objects: segments of samples, chunks and files."""
+"""A run's stored objects: segments of samples, chunks and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class SegmentQuerySet(models.QuerySet["Segment"]):
     """A service has up to hundreds of millions of rows, few of which still have an object."""
 
     def with_object(self) -> SegmentQuerySet:
-        """Said as the index says it: with a parameter, SQLite doesn't see that the index fits."""
+        """Return the segments that still have an object. The condition is written exactly as the
+        index has it: with a parameter, SQLite doesn't see that the index fits.
+        """
         has_object = "NOT (runs_segment.object_key = '')"
         return self.filter(RawSQL(has_object, (), models.BooleanField()))  # noqa: S611
 
@@ -24,7 +26,7 @@ class SegmentQuerySet(models.QuerySet["Segment"]):
 class Segment(models.Model):
     """One upload. The row is written after its object, in one short transaction."""
 
-    # Without an index of its own: that of the constraint begins with it.
+    # The column has no index of its own: that of the constraint begins with it.
     session = models.ForeignKey(Session, models.CASCADE, related_name="segments", db_index=False)
     seq = models.PositiveIntegerField()
     object_key = models.CharField(max_length=300)
@@ -37,7 +39,8 @@ class Segment(models.Model):
     refused = models.JSONField(default=list, blank=True)
     received_at = models.DateTimeField(default=timezone.now)
     compacted_at = models.DateTimeField(null=True, blank=True)
-    """When its samples were moved to chunks. Its object is deleted after a grace period."""
+    """The time at which the segment's samples were moved to chunks. Its object is deleted after a
+    grace period."""
 
     objects = SegmentQuerySet.as_manager()
 
@@ -69,7 +72,7 @@ class Chunk(models.Model):
     tier_seconds = models.PositiveIntegerField(default=0)
     object_key = models.CharField(max_length=300, unique=True)
     size_bytes = models.BigIntegerField(null=True, blank=True)
-    """None: written by an earlier version, and not looked up yet."""
+    """The size; None if an earlier version wrote the row, and it was not looked up yet."""
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField()
     replaced_at = models.DateTimeField(null=True, blank=True)

@@ -38,19 +38,19 @@ SIGNIFICANT_DIGITS = 6
 
 @dataclass(frozen=True)
 class Window:
-    """What part of a run to read: `start_seconds` and `end_seconds` since its start."""
+    """Part of a run to read, from `start_seconds` to `end_seconds` since the run's start."""
 
     start_seconds: float
     end_seconds: float
     buckets: int
 
     def etag(self, run: Run) -> str:
-        """An ETag that changes with the query and with all data that arrives for the run."""
+        """Return an ETag that changes with the query and with all data that arrives for the run."""
         text = f"{self}|{run.pk}|{run.started_at}|{run.last_received_at}"
         return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
     def times(self, run: Run) -> tuple[datetime, datetime] | None:
-        """None: there is nothing in it."""
+        """Return the start and end of the window, or None if nothing is in it."""
         if run.started_at is None or self.end_seconds <= self.start_seconds:
             return None
         start = run.started_at + timedelta(seconds=self.start_seconds)
@@ -67,14 +67,16 @@ class Asked(Window):
 @require_safe
 @gzip_page
 def as_json(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """`{start, from, to, series: [{node, name, unit, t, min, mean, max}]}`; null: not known."""
+    """Answers `{start, from, to, series: [{node, name, unit, t, min, mean, max}]}`; null if
+    unknown.
+    """
     return answer(request, _run(request, run_id), json_answer)
 
 
 @require_safe
 @gzip_page
 def as_csv(request: PersonRequest, run_id: UUID) -> HttpResponse:
-    """One line per node, series and bucket. An empty field is unknown."""
+    """Answers one line per node, series and bucket. An empty field is unknown."""
     return answer(request, _run(request, run_id), _csv)
 
 
@@ -97,13 +99,13 @@ def unless_known(
     parse: Callable[[HttpRequest, Run], AnyWindow],
     respond: Callable[[AnyWindow], HttpResponse],
 ) -> HttpResponse:
-    """The answer to a query that `parse` understands; 304 if nothing has changed since."""
+    """Answer a query that `parse` understands; 304 if nothing has changed since."""
     try:
         asked = parse(request, run)
     except Problem as problem:
         return problem.response()
     etag = asked.etag(run)
-    # Checked before reading, so that an unchanged answer reads no object.
+    # The ETag is checked before reading, so that an unchanged answer reads no object.
     fresh = get_conditional_response(request, etag=etag)
     if fresh is not None and fresh.status_code == 304:
         return fresh
@@ -139,7 +141,7 @@ def _asked(request: HttpRequest, run: Run) -> Asked:
 
 
 def window(request: HttpRequest, run: Run) -> Window:
-    """The part of the run that the query asks for. Raises Problem."""
+    """Return the part of the run that the query asks for. Raises Problem."""
     length = run.duration.total_seconds() if run.duration else 0.0
     start = _number(request, "from", 0.0)
     end = min(_number(request, "to", length), length)
@@ -188,7 +190,7 @@ def _plain(values: np.ndarray) -> list[float | None]:
 
 
 def plain(values: np.ndarray, digits: int) -> list[float | None]:
-    """Rounded to significant digits; None: unknown."""
+    """Return the values rounded to significant digits; None for unknown ones."""
     known = np.isfinite(values)
     size = np.abs(np.where(known & (values != 0), values, 1.0))
     places = digits - 1 - np.floor(np.log10(size)).astype(int)

@@ -23,7 +23,7 @@ from webapp.spend.forms import BudgetForm, FiguresForm
 
 @require_safe
 def budgets(request: PersonRequest) -> HttpResponse:
-    """The worst state first."""
+    """Shows the budgets, the worst state first."""
     now = timezone.now()
     month = months.current(request.workspace, now)
     context = {
@@ -40,7 +40,7 @@ def budgets(request: PersonRequest) -> HttpResponse:
 @members_only
 @require_http_methods(["GET", "POST"])
 def new_budget(request: PersonRequest) -> HttpResponse:
-    """`?job=UUID` chooses a job."""
+    """Creates a budget. `?job=UUID` chooses a job."""
     jobs = jobs_of(request.workspace).only("workspace", "uuid", "name").order_by("name")
     chosen = request.GET.get("job", "")
     initial = {"kind": "job" if chosen else "workspace", "job": chosen, "threshold_pct": 80}
@@ -72,7 +72,7 @@ def edit_budget(request: PersonRequest, budget_uuid: UUID) -> HttpResponse:
 @members_only
 @require_POST
 def delete_budget(request: PersonRequest, budget_uuid: UUID) -> HttpResponse:
-    """Deleting it again changes nothing."""
+    """Deletes a budget. Deleting it again changes nothing."""
     budget = get_object_or_404(scope.every_budget_of(request.workspace), uuid=budget_uuid)
     if budget.deleted_at is None:
         changes.delete(budget, request.user)

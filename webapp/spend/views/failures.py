@@ -1,4 +1,4 @@
-"""What the failures of a month cost, as a page and as CSV."""
+"""The costs of a month's failures, as a page and as CSV."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ COLUMNS = (
 
 @require_safe
 def failures(request: PersonRequest) -> HttpResponse:
-    """`?month=2026-11`, `?job=` its id; 404 for an invalid month and an unknown job."""
+    """Shows the failures of `?month=2026-11` and of the job with the id `?job=`; 404 for an invalid
+    month and an unknown job.
+    """
     month, job = _month(request), _job(request)
     present = months.current(request.workspace, timezone.now())
     context = {
@@ -53,7 +55,9 @@ def failures(request: PersonRequest) -> HttpResponse:
 
 @require_safe
 def as_csv(request: PersonRequest) -> HttpResponse:
-    """One line a failure, exact to the nano-dollar; an empty amount is no price, never 0."""
+    """Answers one line a failure, exact to the nano-dollar; an empty amount is no price, never
+    0.
+    """
     month, job = _month(request), _job(request)
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = f'attachment; filename="failures-{month}.csv"'
@@ -84,7 +88,7 @@ def _plain(usd: Decimal | None) -> str:
 
 
 def _job(request: PersonRequest) -> Job | None:
-    """None: all of them."""
+    """Return the job, or None for all of them."""
     if not (uuid := request.GET.get("job", "")):
         return None
     try:

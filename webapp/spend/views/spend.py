@@ -33,7 +33,7 @@ COLUMNS = (
 
 @require_safe
 def spend(request: PersonRequest) -> HttpResponse:
-    """`?month=2026-11&by=tag&key=team`; 404 for an invalid month."""
+    """Shows the spend of `?month=2026-11&by=tag&key=team`; 404 for an invalid month."""
     month_spend = _table(request)
     present = months.current(request.workspace, timezone.now())
     context = {
@@ -49,7 +49,7 @@ def spend(request: PersonRequest) -> HttpResponse:
 
 
 def _parts(request: PersonRequest, month_spend: Table) -> QuerySet[CostPart]:
-    """The costs on the page: of the month, or of all months up to it."""
+    """Return the costs on the page: of the month, or of all months up to it."""
     parts, month = priced_parts_of(request.workspace), month_spend.month
     parts = parts.filter(day__lte=(month.end - timedelta(microseconds=1)).astimezone(UTC).date())
     if month_spend.by == "month":
@@ -59,7 +59,7 @@ def _parts(request: PersonRequest, month_spend: Table) -> QuerySet[CostPart]:
 
 @require_safe
 def as_csv(request: PersonRequest) -> HttpResponse:
-    """The same table, exact to the nano-dollar; an empty cell is not known, never 0."""
+    """Answers the same table, exact to the nano-dollar; an empty cell is unknown, never 0."""
     month_spend = _table(request)
     name = f"spend-{month_spend.month}-by-{month_spend.by}.csv"
     answer = HttpResponse(content_type="text/csv; charset=utf-8")

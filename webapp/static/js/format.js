@@ -40,8 +40,11 @@ export function bytes(value) {
 
 export function usd(value) {
   if (!known(value)) return "no price";
-  const digits = value !== 0 && Math.abs(value) < 1 ? 4 : 2;
-  return `$${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+  const size = Math.abs(value);
+  const sign = value < 0 ? "−" : "";
+  if (size > 0 && size < 0.00005) return `${sign}<$0.0001`;
+  const digits = size > 0 && size < 0.99995 ? 4 : 2;
+  return `${sign}$${size.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 }
 
 export function inUnit(value, unit) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from advisor.pricing.price import PriceKey, PriceRow
@@ -25,6 +26,10 @@ class Aws(Provider):
     title = "AWS"
     services = SERVICES
     needs_instance_type = True
+    purchase_options = MappingProxyType(
+        {**Provider.purchase_options, "capacity_block": "Capacity block"}
+    )
+    usual_regions = ("us-east-1", "us-west-2", "eu-west-1", "ap-northeast-1")
     sources = (
         PriceSource(EC2),
         PriceSource(SAGEMAKER),

@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 
 def public_url(service: str, region: str) -> str:
-    """The public URL of the newest file of one service and region."""
+    """Return the public URL of the newest file of one service and region."""
     return PUBLIC_URL.format(code=SERVICE_CODES[service], region=region)
 
 
@@ -63,7 +63,7 @@ def _append(answer: requests.Response, part: Path, begun: int, progress: Progres
 
 
 def offers(file: TextIO) -> Iterator[Offer]:
-    """The on-demand prices of training machines in a bulk file.
+    """Yield the on-demand prices of training machines in a bulk file.
 
     Raises:
         ValueError: not such a file, or it is truncated.
@@ -117,14 +117,14 @@ class _Stream:
         self._decoder = json.JSONDecoder()
 
     def members(self) -> Iterator[str]:
-        """The names in the next object. Read the value of each before the next name."""
+        """Yield the names in the next object. Read the value of each before the next name."""
         self._expect("{")
         while self._next() != "}":
             yield self.value()
         self._at += 1
 
     def value(self) -> Any:
-        """The whole next value."""
+        """Return the whole next value."""
         self._next()
         while True:
             try:
@@ -145,7 +145,7 @@ class _Stream:
         self._at += 1
 
     def _next(self) -> str:
-        """The next character of a value."""
+        """Return the next character of a value."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self._at = space.end() if space else self._at

@@ -28,7 +28,7 @@ class _Accelerators:
 
 
 def described(entry: Mapping[str, Any], seen: date) -> InstanceType:
-    """One entry of the answer's `InstanceTypes`.
+    """Convert one entry of the answer's `InstanceTypes`.
 
     Args:
         seen: the day on which AWS listed it.
@@ -60,7 +60,6 @@ def described(entry: Mapping[str, Any], seen: date) -> InstanceType:
         ebs_max_mbps=ebs.get("MaximumBandwidthInMbps"),
         first_seen=seen,
         last_seen=seen,
-        retired=False,
         source=SOURCE,
         provider=NAME,
     )
@@ -72,7 +71,7 @@ def _architecture(processor: Mapping[str, Any]) -> str:
 
 
 def _network_gbps(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Baseline and peak of all network cards together."""
+    """Return the baseline and the peak of all network cards together."""
     cards = entry.get("NetworkInfo", {}).get("NetworkCards", [])
     return _sum(cards, "BaselineBandwidthInGbps"), _sum(cards, "PeakBandwidthInGbps")
 
@@ -83,8 +82,9 @@ def _sum(cards: list[dict[str, Any]], name: str) -> float | None:
 
 
 def _accelerators(entry: Mapping[str, Any]) -> _Accelerators:
-    """NVIDIA and AMD are listed as GPUs, Trainium and Inferentia as Neuron devices, Gaudi and the
-    first Inferentia as inference accelerators."""
+    """Return the accelerators. NVIDIA and AMD are listed as GPUs, Trainium and Inferentia as Neuron
+    devices, Gaudi and the first Inferentia as inference accelerators.
+    """
     gpus = entry.get("GpuInfo", {}).get("Gpus", [])
     neuron = entry.get("NeuronInfo", {}).get("NeuronDevices", [])
     others = entry.get("InferenceAcceleratorInfo", {}).get("Accelerators", [])

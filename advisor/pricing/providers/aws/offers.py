@@ -34,7 +34,7 @@ _EC2_FAMILIES = ("Compute Instance", "Compute Instance (bare metal)")
 
 
 def filters(service: str, region: str) -> list[dict[str, str]]:
-    """The filters of `GetProducts`. One filter can't select both product families of EC2."""
+    """Return the filters of `GetProducts`. One filter can't select both product families of EC2."""
     wanted = {"regionCode": region} | (LINUX_ON_DEMAND if service == EC2 else {})
     if service == SAGEMAKER:
         wanted["productFamily"] = "ML Instance"
@@ -44,7 +44,7 @@ def filters(service: str, region: str) -> list[dict[str, str]]:
 
 
 def offer(service: str, document: str | Mapping[str, Any]) -> Offer | None:
-    """The on-demand price of a training machine; None: the entry is for something else.
+    """Return the on-demand price of a training machine; None if the entry is for something else.
 
     Args:
         document: `{product, terms}`, as text or parsed (the API returns either).
@@ -61,7 +61,7 @@ def offer(service: str, document: str | Mapping[str, Any]) -> Offer | None:
 
 
 def instance_type(service: str, product: Mapping[str, Any]) -> str | None:
-    """The instance type of a product; None: not a training machine."""
+    """Return the instance type of a product; None if it isn't a training machine."""
     attributes = product.get("attributes") or {}
     if not attributes.get("regionCode"):
         return None
@@ -76,7 +76,9 @@ def _ec2(product: Mapping[str, Any], attributes: Mapping[str, str]) -> str | Non
 
 
 def _sagemaker(_product: Mapping[str, Any], attributes: Mapping[str, str]) -> str | None:
-    """Hosting, notebooks and processing have their own prices with the same instance name."""
+    """Return the type for training. Hosting, notebooks and processing have their own prices with
+    the same instance name.
+    """
     if attributes.get("component", "").lower() != _TRAINING:
         return None
     name = attributes.get("instanceName") or attributes.get("instanceType") or ""
@@ -84,7 +86,7 @@ def _sagemaker(_product: Mapping[str, Any], attributes: Mapping[str, str]) -> st
 
 
 def _hourly_prices(term: Mapping[str, Any]) -> Iterator[Decimal]:
-    """In USD and above 0: free tiers and reserved capacity are listed at 0."""
+    """Yield prices in USD and above 0: free tiers and reserved capacity are listed at 0."""
     for dimension in (term.get("priceDimensions") or {}).values():
         if dimension.get("unit", "").lower() not in ("hrs", "hours", "hour"):
             continue

@@ -36,12 +36,14 @@ _STALE_TOKENS = ("ExpiredNextTokenException", "InvalidNextTokenException", "Inva
 
 
 def has_credentials() -> bool:
-    """Whether boto3 finds credentials: in the environment, a profile, or an instance role."""
+    """Return whether boto3 finds credentials: in the environment, a profile, or an instance
+    role.
+    """
     return boto3.Session().get_credentials() is not None
 
 
 def offers(service: str, region: str, token: str = "") -> Iterator[Page[Offer]]:
-    """On-demand prices of one service in one region."""
+    """Yield the on-demand prices of one service in one region."""
     client: Any = boto3.client("pricing", region_name=PRICE_LIST_REGION, config=_RETRIES)
     question = {
         "ServiceCode": SERVICE_CODES[service],
@@ -57,7 +59,7 @@ def offers(service: str, region: str, token: str = "") -> Iterator[Page[Offer]]:
 def spot_prices(
     region: str, instance_types: Sequence[str], since: datetime, token: str = ""
 ) -> Iterator[Page[SpotPrice]]:
-    """Every change of spot prices since a time; AWS keeps 90 days of them."""
+    """Yield every change of spot prices since a time; AWS keeps 90 days of them."""
     question = {
         "InstanceTypes": list(instance_types),
         "ProductDescriptions": [LINUX],
@@ -70,7 +72,7 @@ def spot_prices(
 
 
 def machines(region: str, token: str = "") -> Iterator[Page[InstanceType]]:
-    """The instance types available in a region, with their hardware."""
+    """Yield the instance types available in a region, with their hardware."""
     today = datetime.now(UTC).date()
     for answer in _answers(_ec2(region).describe_instance_types, {"MaxResults": 100}, token):
         types = tuple(described(entry, today) for entry in answer["InstanceTypes"])

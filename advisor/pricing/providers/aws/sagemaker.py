@@ -44,7 +44,7 @@ def _ratios() -> MappingProxyType[tuple[str, str], Ratio]:
 
 
 def ratio(instance_type: str) -> Ratio | None:
-    """The ratio for `p4d.24xlarge` or `ml.p4d.24xlarge`; None: an unknown type."""
+    """Return the ratio for `p4d.24xlarge` or `ml.p4d.24xlarge`; None for an unknown type."""
     name = instance_type.removeprefix(SAGEMAKER_PREFIX)
     machine = catalogue().get(name)
     if machine is None:
@@ -55,14 +55,14 @@ def ratio(instance_type: str) -> Ratio | None:
 
 
 def ec2_key(key: PriceKey) -> PriceKey | None:
-    """The key of the EC2 price to estimate a training price from; None: not possible."""
+    """Return the key of the EC2 price to estimate a training price from; None if not possible."""
     if key.service != SAGEMAKER or key.purchase_option != "on_demand":
         return None
     return replace(key, service=EC2, instance_type=key.instance_type.removeprefix(SAGEMAKER_PREFIX))
 
 
 def estimates(key: PriceKey, ec2_rows: Iterable[PriceRow]) -> Iterator[PriceRow]:
-    """Training prices of `key` from the list prices of the same machine on EC2."""
+    """Yield training prices of `key` from the list prices of the same machine on EC2."""
     usual = ratio(key.instance_type)
     if usual is None:
         return

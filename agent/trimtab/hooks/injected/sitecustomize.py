@@ -23,6 +23,7 @@ _SEEN = frozenset(
         "torch.nn.modules.module",
         "torch.amp.autocast_mode",
         "torch.serialization",
+        "torch.nn.parallel.distributed",
         "torch.distributed.checkpoint.state_dict_loader",
         "safetensors.torch",
         "lightning.pytorch.loops.evaluation_loop",
@@ -103,7 +104,7 @@ def _wait_for_torch():
 
 def _run_hidden_sitecustomize():
     # type: () -> None
-    """`site` reports the errors of the hidden `sitecustomize` as it would without the hook.
+    """Run the hidden `sitecustomize`, whose errors `site` reports as it would without the hook.
 
     If there is none, the ImportError makes `site` forget this module, too.
     """

@@ -6,11 +6,12 @@ answered for five seconds, another one takes over without the GPU that hangs. Th
 GPU, a lost GPU or a driver with an error after 10 s, then after twice as long each time. The events
 `gpu_gap` and `gpu_back` mark each outage.
 
-`pynvml` is loaded only if there is a driver: it takes as much memory as the rest of the agent.
+What is dear to ask is asked rarely, and answered for the time since (`schedule.py`, `Span`).
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -20,13 +21,14 @@ from pathlib import Path
 from trimtab.sources.gpu.inventory import Inventory
 from trimtab.sources.gpu.outages import Outages, Record
 from trimtab.sources.gpu.reader import Reader
-from trimtab.sources.procfile import Reading
+from trimtab.sources.procfile import Reading, Span
 from trimtab.wire import Gpu
 
 _PATIENCE_SECONDS = 0.025
+_SETTLING_SECONDS = 0.5
 _SILENT_SECONDS = 5.0
 _OPENING_SECONDS = 60.0
-"""Without persistence mode the driver wakes each GPU first."""
+"""The time for opening: without persistence mode the driver wakes each GPU first."""
 _MOST_LEFT_HANGING = 8
 
 _LIBRARY = "libnvidia-ml.so.1"
@@ -54,7 +56,9 @@ class Gpus:
         environment: Mapping[str, str],
         pids: Callable[[], Collection[int]] | None = None,
     ) -> None:
-        """`on_list` is called in another thread. `pids`: the process ids of the run, if any."""
+        """Prepare the reading. `on_list` is called in another thread. `pids` are the process ids of
+        the run, if any.
+        """
         if not _is_installed():
             raise FileNotFoundError(_LIBRARY)
         self._outages = Outages(record)
@@ -71,6 +75,21 @@ class Gpus:
             return {}
         return reader.ask(_PATIENCE_SECONDS)
 
+    def settle(self) -> None:
+        """Have everything answered until now. A driver that is too slow for that loses it."""
+        if self._reader is not None and self._reader.is_alive():
+            self._reader.settle(_SETTLING_SECONDS)
+
+    def take_spans(self) -> list[Span]:
+        """Return what rare queries were answered since the last call."""
+        spans = self._reader.spans if self._reader else ()
+        return [spans.popleft() for _ in range(len(spans))] if spans else []
+
+    @property
+    def answered_until_ns(self) -> float:
+        """Return until when all rare queries have been answered, on CLOCK_MONOTONIC."""
+        return self._reader.answered_until_ns if self._reader else math.inf
+
     def follow(self, pid: int) -> None:
         """Add another command of the run, with its own environment."""
         with suppress(OSError):
@@ -79,7 +98,7 @@ class Gpus:
 
     @property
     def has_none(self) -> bool:
-        """There is a driver, but no GPU."""
+        """Return whether there is a driver, but no GPU."""
         return self._reader is not None and self._reader.has_nothing_to_read
 
     def _start(self) -> None:
@@ -104,7 +123,9 @@ class Gpus:
 
 
 def _is_installed() -> bool:
-    """Whether the linker would find the library. Loading it needs `ctypes`, which takes 0.9 MB."""
+    """Return whether the linker would find the library. Loading it needs `ctypes`, which takes 0.9
+    MB.
+    """
     with suppress(OSError):
         if _LIBRARY.encode() in _LINKER_CACHE.read_bytes():
             return True

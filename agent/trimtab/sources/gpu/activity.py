@@ -1,61 +1,65 @@
-"""SM, tensor core and memory activity of Hopper and newer GPUs, from NVML's GPM.
+"""SM, tensor core and memory activity and PCIe traffic of Hopper and newer GPUs, from NVML's GPM.
 
-`busy_pct` says that a kernel ran; these series say how much of the GPU it used.
+`busy_pct` says that a kernel ran; these series say how much of the GPU it used. An answer is the
+mean between two samples, however far apart they are: asked rarely, it loses only resolution.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+import time
+from ctypes import c_void_p
 
-import pynvml as nvml
-
-from trimtab.sources.procfile import Reading
+from trimtab.sources.gpu import nvml
+from trimtab.sources.procfile import Reading, Span
 
 _METRICS = {
-    nvml.NVML_GPM_METRIC_SM_UTIL: "sm_active_pct",
-    nvml.NVML_GPM_METRIC_SM_OCCUPANCY: "sm_occupancy_pct",
-    nvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: "tensor_active_pct",
-    nvml.NVML_GPM_METRIC_DRAM_BW_UTIL: "dram_active_pct",
-    nvml.NVML_GPM_METRIC_FP64_UTIL: "fp64_active_pct",
-    nvml.NVML_GPM_METRIC_FP32_UTIL: "fp32_active_pct",
-    nvml.NVML_GPM_METRIC_FP16_UTIL: "fp16_active_pct",
+    2: "sm_active_pct",
+    3: "sm_occupancy_pct",
+    5: "tensor_active_pct",
+    10: "dram_active_pct",
+    11: "fp64_active_pct",
+    12: "fp32_active_pct",
+    13: "fp16_active_pct",
 }
-
-
-def is_offered(handle: Any) -> bool:
-    try:
-        return bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
-    except nvml.NVMLError:
-        return False
+_TRAFFIC = {20: "pcie_sent_bytes_total", 21: "pcie_received_bytes_total"}
+"""The series of traffic, which are in MiB a second."""
+_MIB = 2**20
 
 
 class Activity:
-    """Means since the previous read, from two alternating samples."""
+    """Means since the previous answer, from two alternating samples."""
 
-    def __init__(self, take: Callable[[Any], Any]) -> None:
-        """`take` fills a GPM sample."""
-        self._take = take
-        self._before, self._now = nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()
-        self._has_before = False
-        self._question = nvml.c_nvmlGpmMetricsGet_t()
-        self._question.version = nvml.NVML_GPM_METRICS_GET_VERSION
-        self._question.numMetrics = len(_METRICS)
-        for metric, number in zip(self._question.metrics, _METRICS):
-            metric.metricId = number
+    def __init__(self, handle: c_void_p, spans: list[Span], instance: int | None = None) -> None:
+        """Prepare the samples. `instance` is a MIG slice of the GPU, for which there is no
+        traffic.
+        """
+        self._handle, self._spans, self._instance = handle, spans, instance
+        self._before, self._now = nvml.new_gpm_sample(), nvml.new_gpm_sample()
+        self._before_ns = 0
+        self.offers_traffic = False
+        """True if the GPU offers traffic; known after the second call of `read`."""
+        self._names = [*_METRICS.values(), *(_TRAFFIC.values() if instance is None else ())]
+        self._question = nvml.gpm_question([*_METRICS, *(_TRAFFIC if instance is None else ())])
+        self._totals = dict.fromkeys(_TRAFFIC.values(), 0.0)
 
     def read(self) -> Reading:
         self._before, self._now = self._now, self._before
-        had_before, self._has_before = self._has_before, False
-        self._take(self._now)
-        self._has_before = True
-        if not had_before:
-            return {}
-        self._question.sample1, self._question.sample2 = self._before, self._now
-        nvml.nvmlGpmMetricsGet(self._question)
-        return {
-            name: round(metric.value, 1)
-            for metric, name in zip(self._question.metrics, _METRICS.values())
-            if metric.nvmlReturn == nvml.NVML_SUCCESS and math.isfinite(metric.value)
-        }
+        since_ns, self._before_ns = self._before_ns, 0
+        nvml.take_gpm_sample(self._handle, self._instance, self._now)
+        until_ns = self._before_ns = time.monotonic_ns()
+        if since_ns:
+            values = nvml.gpm_answers(self._question, self._before, self._now)
+            for name, value in zip(self._names, values):
+                if value is not None and math.isfinite(value):
+                    self._add(name, since_ns, until_ns, value)
+        return {}
+
+    def _add(self, name: str, since_ns: int, until_ns: int, value: float) -> None:
+        if name not in self._totals:
+            self._spans.append(Span(name, since_ns, until_ns, value, value))
+            return
+        self.offers_traffic = True
+        before = self._totals[name]
+        self._totals[name] = before + value * _MIB * (until_ns - since_ns) / 1e9
+        self._spans.append(Span(name, since_ns, until_ns, before, self._totals[name]))

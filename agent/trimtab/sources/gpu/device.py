@@ -1,237 +1,239 @@
 """One GPU and its MIG slices, as NVML shows them.
 
-Left out on purpose: PCIe throughput gauges (20 ms a call; the byte counters are exact), encoder
-and decoder use, graphics clock. What a GPU doesn't offer is queried once.
+Each query is put as often as its price allows (`schedule.py`). Dear ones answer for the whole time
+since their last answer, as spans. Left out on purpose: PCIe throughput gauges (20 ms a call),
+encoder and decoder use, graphics clock. What a GPU doesn't offer is queried once.
 """
 
 from __future__ import annotations
 
-import os
+import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from ctypes import c_void_p
 from functools import partial
 from typing import Any
 
-import pynvml as nvml
-
-from trimtab.sources.gpu import activity, fields
+from trimtab.sources.gpu import fields, nvml
+from trimtab.sources.gpu.activity import Activity
+from trimtab.sources.gpu.busy import BUFFER_SECONDS, BusySamples
+from trimtab.sources.gpu.energy import Energy
 from trimtab.sources.gpu.inventory import Card
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, rounded
+from trimtab.sources.gpu.occupants import Occupants
+from trimtab.sources.gpu.schedule import Query, Schedule
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, Span, rounded
 
-_LOST = {
-    nvml.NVML_ERROR_UNINITIALIZED,
-    nvml.NVML_ERROR_DRIVER_NOT_LOADED,
-    nvml.NVML_ERROR_GPU_IS_LOST,
-    nvml.NVML_ERROR_RESET_REQUIRED,
-    nvml.NVML_ERROR_GPU_NOT_FOUND,
-}
-_NEVER = {
-    nvml.NVML_ERROR_NOT_SUPPORTED,
-    nvml.NVML_ERROR_NO_PERMISSION,
-    nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-    nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
-    nvml.NVML_ERROR_DEPRECATED,
-}
-_SLOW_SECONDS, _RARE_SECONDS = 5.0, 30.0
-_FIRST_PID_NAMESPACE = "pid:[4026531836]"
-"""The host's namespace. NVML reports process ids of the host, inside a container too."""
+_UTILISATION_SECONDS = 1.0
+_MEMORY_SECONDS = _SM_CLOCK_SECONDS = 2.0
+_ACTIVITY_SECONDS = 5.0
+_COUNTER_SECONDS = _PROCESS_SECONDS = _MEMORY_CLOCK_SECONDS = 10.0
+_TEMPERATURE_SECONDS = 5.0
+_ENERGY_SECONDS = _ERROR_SECONDS = 30.0
+_LINK_SECONDS = 60.0
+_PCIE_SECONDS, _PCIE_MOST_SECONDS = 1.0, 2.0
+"""The pauses between two reads of the counters, which begin again at 4 GiB: asked more rarely, they
+would miss that."""
 
-
-@dataclass
-class _Part:
-    """One NVML query. Its last answer is repeated until the next one."""
-
-    ask: Callable[[], Reading]
-    every_seconds: float = 0.0
-    due: float = 0.0
-    known: Reading = field(default_factory=dict)
-
-
-class Parts:
-    """The queries for the series of one entity."""
-
-    def __init__(self, entity: str, parts: list[_Part]) -> None:
-        self._entity = entity
-        self._parts = parts
-
-    def read(self) -> Reading:
-        """Raises NVMLError if the GPU is gone."""
-        now = time.monotonic()
-        reading: Reading = {}
-        for part in list(self._parts):
-            if now >= part.due:
-                part.due = now + part.every_seconds
-                part.known = self._answer(part)
-            reading.update(part.known)
-        return {f"{self._entity}.{name}": value for name, value in reading.items()}
-
-    def _answer(self, part: _Part) -> Reading:
-        try:
-            return part.ask()
-        except nvml.NVMLError as error:
-            if error.value in _LOST:
-                raise
-            if error.value in _NEVER:
-                self._parts.remove(part)
-            return {}
+Tell = Callable[[str, dict[str, Any]], None]
 
 
 class Device:
-    """Raises NVMLError if the GPU can't be opened: it is lost, or access is denied."""
+    """One GPU. Raises NvmlError if it can't be opened: it is lost, or access is denied."""
 
-    def __init__(self, number: int, pids: Callable[[], Collection[int]] | None) -> None:
-        """`pids`: the process ids of the run on this machine."""
+    def __init__(self, number: int, pids: Callable[[], Collection[int]] | None, tell: Tell) -> None:
+        """Open the GPU. `pids` are the process ids of the run on this machine. `tell` records an
+        event.
+        """
         self.number = number
-        self.handle = nvml.nvmlDeviceGetHandleByIndex(number)
-        slices = dict(_slices(self.handle))
+        self.handle = nvml.open_device(number)
+        slices = dict(nvml.slices(self.handle))
         self.card = Card(
-            model=_text(nvml.nvmlDeviceGetName(self.handle)),
+            model=nvml.device_name(self.handle)[:120],
             memory_bytes=_memory_size(self.handle),
-            uuid=_text(nvml.nvmlDeviceGetUUID(self.handle)),
-            slices=tuple(_text(nvml.nvmlDeviceGetUUID(each)) for each in slices.values()),
+            uuid=nvml.device_uuid(self.handle),
+            slices=tuple(nvml.device_uuid(each) for each in slices.values()),
         )
-        self._whole = Parts(f"gpu{number}", self._parts(pids))
-        self._slices = [
-            Parts(f"gpu{number}.mig{index}", self._slice_parts(handle))
-            for index, handle in slices.items()
+        self._whole = _Part(f"gpu{number}")
+        queries = _queries(self.handle, self._whole.spans)
+        queries += _occupants(self.handle, pids, lambda kind: tell(kind, {"gpu": number}))
+        self._whole.queries = queries
+        self._parts = [self._whole]
+        for index, handle in slices.items():
+            part = _Part(f"gpu{number}.mig{index}")
+            part.queries = _slice_queries(self.handle, handle, part.spans)
+            self._parts.append(part)
+        everything = [query for part in self._parts for query in part.queries]
+        self.schedule = Schedule(
+            everything, lambda rarer: tell("gpu_queries", {"gpu": number} | rarer)
+        )
+
+    def read(self, settles: bool = False) -> Reading:
+        """Put the queries that are due; all of them if it `settles`. Raises NvmlError."""
+        now = time.monotonic()
+        for query in self.schedule.due(now, settles):
+            self._answer(query, now)
+        return {name: value for part in self._parts for name, value in part.known()}
+
+    def _answer(self, query: Query, now: float) -> None:
+        try:
+            query.answer(now)
+        except nvml.NvmlError as error:
+            if error.code in nvml.GPU_LOST:
+                raise
+            if error.code in nvml.NEVER:
+                self.schedule.queries.remove(query)
+                for part in self._parts:
+                    part.queries = [each for each in part.queries if each is not query]
+
+    def take_spans(self) -> list[Span]:
+        return [span for part in self._parts for span in part.take_spans()]
+
+    @property
+    def answered_until_ns(self) -> float:
+        """Return until when all series have been answered that are answered in arrears."""
+        answered = (
+            query.answered_ns
+            for query in self.schedule.queries
+            if query.is_in_arrears and not math.isinf(query.planned_seconds)
+        )
+        return min(answered, default=math.inf)
+
+
+class _Part:
+    """The series of one entity: the GPU, or a slice of it."""
+
+    def __init__(self, entity: str) -> None:
+        self._entity = entity
+        self.queries: list[Query] = []
+        self.spans: list[Span] = []
+
+    def known(self) -> list[tuple[str, int | float | None]]:
+        return [
+            (f"{self._entity}.{name}", value)
+            for query in self.queries
+            for name, value in query.known.items()
         ]
 
-    def read(self) -> Reading:
-        reading = self._whole.read()
-        for each in self._slices:
-            reading.update(each.read())
-        return reading
-
-    def _parts(self, pids: Callable[[], Collection[int]] | None) -> list[_Part]:
-        handle = self.handle
-        parts = [
-            _Part(partial(_utilisation, handle)),
-            _Part(BusySamples(handle).read),
-            _Part(partial(_memory_used, handle)),
-            _Part(partial(_clocks, handle)),
-            _Part(partial(_power, handle)),
-            _Part(fields.Fields(handle, fields.OFTEN).read),
-            _Part(partial(_throttle_reasons, handle)),
-            _Part(partial(_temperature, handle), _SLOW_SECONDS),
-            _Part(partial(_link, handle), _RARE_SECONDS),
-            _Part(fields.Fields(handle, fields.RARELY).read, _RARE_SECONDS),
-        ]
-        if pids is not None:
-            parts.append(_Part(lambda: _tree_memory(handle, pids()), _SLOW_SECONDS))
-        if activity.is_offered(handle):
-            take = partial(nvml.nvmlGpmSampleGet, handle)
-            parts.append(_Part(activity.Activity(take).read))
-        return parts
-
-    def _slice_parts(self, handle: Any) -> list[_Part]:
-        """NVML doesn't report slice utilisation; GPM reports slice activity if it is offered."""
-        parts = [_Part(partial(_memory_used, handle))]
-        with suppress(nvml.NVMLError):
-            instance = nvml.nvmlDeviceGetGpuInstanceId(handle)
-            if activity.is_offered(self.handle):
-                take = partial(nvml.nvmlGpmMigSampleGet, self.handle, instance)
-                parts.append(_Part(activity.Activity(take).read))
-        return parts
+    def take_spans(self) -> list[Span]:
+        taken = [span._replace(name=f"{self._entity}.{span.name}") for span in self.spans]
+        self.spans.clear()
+        return taken
 
 
-class BusySamples:
-    """`busy_pct` from the driver's own samples, 1 to 6 a second, so that none is missed."""
+def _queries(handle: c_void_p, spans: list[Span]) -> list[Query]:
+    """Return the queries about a whole GPU, and how often they are needed."""
+    energy, memory_clock = Energy(handle), partial(_clock, handle, nvml.CLOCK_MEMORY)
+    queries = [
+        Query("energy_joules_total", energy.count, _ENERGY_SECONDS),
+        Query("power_watts", energy.power),
+        Query("throttle_reasons_bits", partial(_throttle_reasons, handle)),
+        Query("memory_controller_busy_pct", partial(_utilisation, handle), _UTILISATION_SECONDS),
+        Query("memory_used_bytes", partial(_memory_used, handle), _MEMORY_SECONDS),
+        Query("sm_clock_mhz", partial(_clock, handle, nvml.CLOCK_SM), _SM_CLOCK_SECONDS),
+        Query("temperature_celsius", partial(_temperature, handle), _TEMPERATURE_SECONDS),
+        _in_arrears("busy_pct", BusySamples(handle, spans).read, BUFFER_SECONDS, BUFFER_SECONDS),
+        Query("memory_clock_mhz", memory_clock, _MEMORY_CLOCK_SECONDS),
+        *_counters(handle, spans),
+        Query("ecc_errors_total", fields.Fields(handle, fields.ERRORS).read, _ERROR_SECONDS),
+        Query("power_limit_watts", fields.Fields(handle, fields.POWER_LIMIT).read, _LINK_SECONDS),
+        Query("pcie_replays_total", fields.Fields(handle, fields.REPLAYS).read, _LINK_SECONDS),
+        Query("pcie_generation_count", partial(_link, handle), _LINK_SECONDS),
+    ]
+    return queries + _activity(handle, spans)
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-        self._seen_us = 0
 
-    def read(self) -> Reading:
-        kind = nvml.NVML_GPU_UTILIZATION_SAMPLES
-        _, samples = nvml.nvmlDeviceGetSamples(self._handle, kind, self._seen_us)
-        fresh = [sample for sample in samples if sample.timeStamp > self._seen_us]
-        fresh = fresh if self._seen_us else fresh[-1:]
-        if not fresh:
-            return {}
-        self._seen_us = max(sample.timeStamp for sample in fresh)
-        mean = sum(sample.sampleValue.uiVal for sample in fresh) / len(fresh)
-        return {"busy_pct": round(mean)}
+def _counters(handle: c_void_p, spans: list[Span]) -> list[Query]:
+    wanted = {
+        "throttled_power_cap_ns_total": fields.POWER_CAP,
+        "throttled_thermal_ns_total": fields.THROTTLED,
+        "nvlink_bytes_total": fields.NVLINK,
+    }
+    return [
+        _in_arrears(name, fields.FieldCounters(handle, each, spans).read, _COUNTER_SECONDS)
+        for name, each in wanted.items()
+    ]
 
 
-def memory(handle: Any) -> Any:
-    """Memory info, with the driver's reserved memory separate if the driver reports it."""
+def _activity(handle: c_void_p, spans: list[Span]) -> list[Query]:
+    """Return the queries for GPM and, unless GPM answers it too, for the traffic over PCIe."""
+    activity = Activity(handle, spans) if nvml.offers_gpm(handle) else None
+    counters = fields.FieldCounters(handle, fields.PCIE, spans)
+
+    def traffic() -> Reading:
+        if activity is not None and activity.offers_traffic:
+            raise nvml.NvmlError(nvml.NOT_SUPPORTED)
+        return counters.read()
+
+    gpm = [_in_arrears("sm_active_pct", activity.read, _ACTIVITY_SECONDS)] if activity else []
+    pcie = _in_arrears("pcie_bytes_total", traffic, _PCIE_SECONDS, _PCIE_MOST_SECONDS)
+    return [*gpm, pcie]
+
+
+def _slice_queries(whole: c_void_p, handle: c_void_p, spans: list[Span]) -> list[Query]:
+    """Return the queries about a slice. NVML doesn't report slice utilisation; GPM reports slice
+    activity if it is offered.
+    """
+    queries = [Query("memory_used_bytes", partial(_memory_used, handle), _MEMORY_SECONDS)]
+    with suppress(nvml.NvmlError):
+        instance = nvml.instance_of_slice(handle)
+        if nvml.offers_gpm(whole):
+            read = Activity(whole, spans, instance).read
+            queries.append(_in_arrears("sm_active_pct", read, _ACTIVITY_SECONDS))
+    return queries
+
+
+def _occupants(
+    handle: c_void_p,
+    pids: Callable[[], Collection[int]] | None,
+    tell: Callable[[str], None],
+) -> list[Query]:
+    if pids is None:
+        return []
+    read = Occupants(handle, pids, tell).read
+    return [Query("tree_memory_used_bytes", read, _PROCESS_SECONDS)]
+
+
+def _in_arrears(
+    name: str, read: Callable[[], Reading], every_seconds: float, most_seconds: float = math.inf
+) -> Query:
+    return Query(name, read, every_seconds, most_seconds, is_in_arrears=True)
+
+
+def _memory_size(handle: c_void_p) -> int:
+    """Return the size; 0 if the GPU has no memory of its own."""
     try:
-        return nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
-    except nvml.NVMLError as error:
-        if error.value not in _NEVER:
-            raise
-        return nvml.nvmlDeviceGetMemoryInfo(handle)
-
-
-def _memory_size(handle: Any) -> int:
-    """0 if the GPU has no memory of its own."""
-    try:
-        return int(memory(handle).total)
-    except nvml.NVMLError as error:
-        if error.value not in _NEVER:
+        return int(nvml.memory(handle).total)
+    except nvml.NvmlError as error:
+        if error.code not in nvml.NEVER:
             raise
         return 0
 
 
-def _slices(handle: Any) -> Iterator[tuple[int, Any]]:
-    try:
-        if not nvml.nvmlDeviceGetMigMode(handle)[0]:
-            return
-        most = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
-    except nvml.NVMLError as error:
-        if error.value in _LOST:
-            raise
-        return
-    for index in range(most):
-        with suppress(nvml.NVMLError):
-            yield index, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
+def _utilisation(handle: c_void_p) -> Reading:
+    busy, memory = nvml.utilisation(handle)
+    return {"busy_pct": busy, "memory_controller_busy_pct": memory}
 
 
-def _utilisation(handle: Any) -> Reading:
-    rates = nvml.nvmlDeviceGetUtilizationRates(handle)
-    return {"busy_pct": rates.gpu, "memory_controller_busy_pct": rates.memory}
+def _memory_used(handle: c_void_p) -> Reading:
+    return {"memory_used_bytes": rounded(nvml.memory(handle).used, MEMORY_STEP_BYTES)}
 
 
-def _memory_used(handle: Any) -> Reading:
-    return {"memory_used_bytes": rounded(memory(handle).used, MEMORY_STEP_BYTES)}
+def _clock(handle: c_void_p, kind: int) -> Reading:
+    name = "sm_clock_mhz" if kind == nvml.CLOCK_SM else "memory_clock_mhz"
+    return {name: nvml.clock_mhz(handle, kind)}
 
 
-def _clocks(handle: Any) -> Reading:
+def _throttle_reasons(handle: c_void_p) -> Reading:
+    return {"throttle_reasons_bits": nvml.throttle_reasons(handle)}
+
+
+def _temperature(handle: c_void_p) -> Reading:
+    return {"temperature_celsius": nvml.temperature_celsius(handle)}
+
+
+def _link(handle: c_void_p) -> Reading:
     return {
-        "sm_clock_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-        "memory_clock_mhz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "pcie_generation_count": nvml.pcie_generation(handle),
+        "pcie_lanes_count": nvml.pcie_lanes(handle),
     }
-
-
-def _power(handle: Any) -> Reading:
-    return {"power_watts": round(nvml.nvmlDeviceGetPowerUsage(handle) / 1000)}
-
-
-def _throttle_reasons(handle: Any) -> Reading:
-    return {"throttle_reasons_bits": nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)}
-
-
-def _temperature(handle: Any) -> Reading:
-    return {"temperature_celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)}
-
-
-def _link(handle: Any) -> Reading:
-    return {
-        "pcie_generation_count": nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
-        "pcie_lanes_count": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
-    }
-
-
-def _tree_memory(handle: Any, pids: Collection[int]) -> Reading:
-    """Unknown in a container with its own process ids, where none matches."""
-    running = nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
-    ours = [process.usedGpuMemory for process in running if process.pid in pids]
-    if None in ours or (not ours and os.readlink("/proc/self/ns/pid") != _FIRST_PID_NAMESPACE):  # noqa: PTH115
-        return {}
-    return {"tree_memory_used_bytes": rounded(sum(ours), MEMORY_STEP_BYTES)}
-
-
-def _text(value: bytes | str) -> str:
-    return (value.decode(errors="replace") if isinstance(value, bytes) else value)[:120]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from ctypes import c_void_p
 
-import pynvml as nvml
-
-from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, Reading, rounded
+from trimtab.sources.gpu import nvml
+from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, Reading, Span, rounded
 
 _ALL_LINKS = 0xFFFFFFFF
-_WRAPPING = {nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES}
-"""They begin again at 4 GiB, whatever type they come in (an H200 with driver 580)."""
+_PCIE_SENT, _PCIE_RECEIVED = 197, 198
+_WRAPPING = {_PCIE_SENT, _PCIE_RECEIVED}
+"""The counters that begin again at 4 GiB, whatever type they come in (an H200 with driver 580)."""
 _WRAP = 2**32
 _STEP_NS = 1_000_000
 
@@ -25,107 +26,95 @@ def _duration_ns(duration_ns: int) -> int:
 
 
 _Field = tuple[int, int, str, Callable[[int], int]]
-"""NVML's field number, scope (a link), series, and conversion. Fields of one series are summed."""
+"""A field: NVML's field number, scope (a link), series, and conversion. Fields of one series are
+summed."""
 
-OFTEN: list[_Field] = [
-    (nvml.NVML_FI_DEV_POWER_INSTANT, 0, "power_watts", lambda mw: round(mw / 1000)),
-    (nvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION, 0, "energy_joules_total", lambda mj: mj // 1000),
-    (nvml.NVML_FI_DEV_PERF_POLICY_POWER, 0, "throttled_power_cap_ns_total", _duration_ns),
-    (
-        nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
-        0,
-        "throttled_thermal_ns_total",
-        _duration_ns,
-    ),
-    (
-        nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,
-        0,
-        "throttled_thermal_ns_total",
-        _duration_ns,
-    ),
-    (
-        nvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN,
-        0,
-        "throttled_power_brake_ns_total",
-        _duration_ns,
-    ),
-    (nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, 0, "pcie_sent_bytes_total", _traffic),
-    (nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, 0, "pcie_received_bytes_total", _traffic),
-    (
-        nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX,
-        _ALL_LINKS,
-        "nvlink_sent_bytes_total",
-        lambda kib: kib * 1024,
-    ),
-    (
-        nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX,
-        _ALL_LINKS,
-        "nvlink_received_bytes_total",
-        lambda kib: kib * 1024,
-    ),
+POWER_CAP: list[_Field] = [(74, 0, "throttled_power_cap_ns_total", _duration_ns)]
+THROTTLED: list[_Field] = [
+    (269, 0, "throttled_thermal_ns_total", _duration_ns),
+    (270, 0, "throttled_thermal_ns_total", _duration_ns),
+    (271, 0, "throttled_power_brake_ns_total", _duration_ns),
 ]
-RARELY: list[_Field] = [
-    (nvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL, 0, "ecc_corrected_errors_total", int),
-    (nvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL, 0, "ecc_uncorrected_errors_total", int),
-    (nvml.NVML_FI_DEV_PCIE_REPLAY_COUNTER, 0, "pcie_replays_total", int),
-    (nvml.NVML_FI_DEV_POWER_CURRENT_LIMIT, 0, "power_limit_watts", lambda mw: round(mw / 1000)),
+_OLDER_THERMAL: _Field = (75, 0, "throttled_thermal_ns_total", _duration_ns)
+PCIE: list[_Field] = [
+    (_PCIE_SENT, 0, "pcie_sent_bytes_total", _traffic),
+    (_PCIE_RECEIVED, 0, "pcie_received_bytes_total", _traffic),
 ]
-_OLDER_THERMAL: _Field = (
-    nvml.NVML_FI_DEV_PERF_POLICY_THERMAL,
-    0,
-    "throttled_thermal_ns_total",
-    _duration_ns,
-)
-_VALUES = {
-    nvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
-    nvml.NVML_VALUE_TYPE_UNSIGNED_INT: "uiVal",
-    nvml.NVML_VALUE_TYPE_UNSIGNED_LONG: "ulVal",
-    nvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: "ullVal",
-    nvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: "sllVal",
-    nvml.NVML_VALUE_TYPE_SIGNED_INT: "siVal",
-    nvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: "usVal",
-}
+NVLINK: list[_Field] = [
+    (138, _ALL_LINKS, "nvlink_sent_bytes_total", lambda kib: kib * 1024),
+    (139, _ALL_LINKS, "nvlink_received_bytes_total", lambda kib: kib * 1024),
+]
+ERRORS: list[_Field] = [
+    (3, 0, "ecc_corrected_errors_total", int),
+    (4, 0, "ecc_uncorrected_errors_total", int),
+]
+REPLAYS: list[_Field] = [(94, 0, "pcie_replays_total", int)]
+POWER_LIMIT: list[_Field] = [(190, 0, "power_limit_watts", lambda mw: round(mw / 1000))]
 
 
 class Fields:
     """The fields that this GPU offers, determined at the first read."""
 
-    def __init__(self, handle: Any, wanted: list[_Field]) -> None:
+    def __init__(self, handle: c_void_p, wanted: list[_Field]) -> None:
         self._handle = handle
         self._fields = list(wanted)
         self._is_first = True
         self._counted: dict[int, int] = {}
-        """What a field that begins again has come to."""
+        """The totals of fields that begin again."""
 
     def read(self) -> Reading:
-        asked = [(number, scope) for number, scope, _, _ in self._fields]
-        values = nvml.nvmlDeviceGetFieldValues(self._handle, asked) if asked else ()
+        """Read the fields. Raises NvmlError; NOT_SUPPORTED if the GPU offers none of them."""
+        return dict(self._read())
+
+    def _read(self) -> dict[str, int]:
+        if not self._fields:
+            raise nvml.NvmlError(nvml.NOT_SUPPORTED)
+        wanted = [(number, scope) for number, scope, _, _ in self._fields]
+        values = nvml.fields(self._handle, wanted)
         if self._is_first:
             return self._only_offered(values)
         reading: dict[str, int] = {}
         for value, (_, _, name, converted) in zip(values, self._fields):
-            if value.nvmlReturn == nvml.NVML_SUCCESS:
-                reading[name] = reading.get(name, 0) + converted(self._told(value))
-        return dict(reading)
+            if not value.answer:
+                reading[name] = reading.get(name, 0) + converted(self._counted_on(value))
+        return reading
 
-    def _told(self, value: Any) -> int:
-        number = _number(value)
-        if value.fieldId in _WRAPPING and number < _WRAP:
-            known = self._counted.get(value.fieldId, number)
+    def _counted_on(self, value: nvml.Field) -> int:
+        number = value.count
+        if value.number in _WRAPPING and number < _WRAP:
+            known = self._counted.get(value.number, number)
             number = known + (number - known) % _WRAP
-            self._counted[value.fieldId] = number
+            self._counted[value.number] = number
         return number
 
-    def _only_offered(self, values: Any) -> Reading:
-        """A driver without the two thermal counters may offer one for both."""
+    def _only_offered(self, values: Sequence[nvml.Field]) -> dict[str, int]:
+        """Return the fields that the GPU offers. A driver without the two thermal counters may
+        offer one for both.
+        """
         self._is_first = False
-        answers = zip(values, self._fields)
         had_thermal = any(name == _OLDER_THERMAL[2] for _, _, name, _ in self._fields)
-        self._fields = [each for value, each in answers if value.nvmlReturn == nvml.NVML_SUCCESS]
+        answers = zip(values, self._fields)
+        self._fields = [each for value, each in answers if not value.answer]
         if had_thermal and all(name != _OLDER_THERMAL[2] for _, _, name, _ in self._fields):
             self._fields.append(_OLDER_THERMAL)
-        return self.read()
+        return self._read()
 
 
-def _number(value: Any) -> int:
-    return int(getattr(value.value, _VALUES[value.valueType]))
+class FieldCounters(Fields):
+    """Counters that are read rarely: between two reads they are taken to have grown evenly."""
+
+    def __init__(self, handle: c_void_p, wanted: list[_Field], spans: list[Span]) -> None:
+        super().__init__(handle, wanted)
+        self._spans = spans
+        self._before: tuple[int, dict[str, int]] = (0, {})
+
+    def read(self) -> Reading:
+        """Read the counters into `spans`. Raises NvmlError."""
+        since_ns, before = self._before
+        self._before = 0, {}
+        counters, now_ns = self._read(), time.monotonic_ns()
+        for name, value in counters.items():
+            if name in before:
+                self._spans.append(Span(name, since_ns, now_ns, before[name], value))
+        self._before = now_ns, counters
+        return {}

@@ -75,7 +75,7 @@ class Inventory:
 
 
 def allocated(visible: str | None, cards: Sequence[Card]) -> list[bool]:
-    """Which of the cards CUDA_VISIBLE_DEVICES (None: not set) allows a program to use.
+    """Return which of the cards CUDA_VISIBLE_DEVICES (None: not set) allows a program to use.
 
     As CUDA reads it: numbers, UUIDs or beginnings of them, MIG slices; what comes after a word
     that names no device is ignored. Numbers are taken in the driver's order, which is CUDA's too

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-import pynvml as nvml
+from trimtab.sources.gpu import nvml
 
 if TYPE_CHECKING:
     from trimtab.sources.gpu.device import Device
@@ -19,31 +19,22 @@ class Xids:
 
     def __init__(self) -> None:
         self._numbers: dict[int | None, int] = {}
-        try:
-            self._events: Any = nvml.nvmlEventSetCreate()
-        except nvml.NVMLError:
-            self._events = None
+        self._events: nvml.XidEvents | None = None
+        with suppress(nvml.NvmlError):
+            self._events = nvml.XidEvents()
 
     def watch(self, device: Device) -> None:
-        try:
-            if self._events is not None:
-                kinds = nvml.nvmlEventTypeXidCriticalError
-                nvml.nvmlDeviceRegisterEvents(device.handle, kinds, self._events)
-                self._numbers[_address(device.handle)] = device.number
-        except nvml.NVMLError:
-            pass
+        if self._events is not None:
+            with suppress(nvml.NvmlError):
+                self._events.watch(device.handle)
+                self._numbers[device.handle.value] = device.number
 
     def news(self) -> Iterator[tuple[int | None, int]]:
-        """The GPU's number (None: not known) and the XID."""
-        if not self._numbers:
+        """Yield the GPU's number (None: not known) and the XID."""
+        if self._events is None or not self._numbers:
             return
         for _ in range(_MOST_AT_ONCE):
-            try:
-                event = nvml.nvmlEventSetWait_v2(self._events, 0)
-            except nvml.NVMLError:
+            event = self._events.next()
+            if event is None:
                 return
-            yield self._numbers.get(_address(event.device)), int(event.eventData)
-
-
-def _address(handle: Any) -> int | None:
-    return ctypes.cast(handle, ctypes.c_void_p).value
+            yield self._numbers.get(event[0]), event[1]

@@ -1,0 +1,161 @@
+"""Compares random bundled prices with what other public sources saw.
+
+    python -m tools.compare_prices FILE [FILE ...] [--rows 200] [--seed 0] [--check]
+
+Each FILE is CSV with `instance_type`, `region`, `usd_per_hour`, `first_seen`, `last_seen` and
+`source`, the purchase option in `purchase_option` or `price_kind`, and the provider in `provider`
+(none: AWS). A figure is compared with the row that Trimtab would use on its day. `--check` fails if
+fewer than 98 % of the rows agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+
+from advisor.pricing.book import PriceBook
+from advisor.pricing.bundled import bundled_prices
+from advisor.pricing.price import PriceKey, PriceRow
+from advisor.pricing.providers import DEFAULT, provider
+
+SAME = Decimal("0.001")
+"""Sources that differ by less only rounded differently."""
+PROMISED = Decimal("0.98")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A price as another source saw it, from `first` to `last`."""
+
+    key: PriceKey
+    usd_per_hour: Decimal
+    first: date
+    last: date
+    source: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A bundled row beside another source's figure."""
+
+    row: PriceRow
+    figure: Figure
+
+    @property
+    def difference(self) -> Decimal:
+        """Return the figure over the row's price, less 1."""
+        return self.figure.usd_per_hour / self.row.usd_per_hour - 1
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.difference) <= SAME
+
+    @property
+    def is_of_the_time(self) -> bool:
+        """Return whether the figure was seen while the row was valid."""
+        return _days_apart(self.row, self.figure) == 0
+
+    def line(self) -> str:
+        key, figure = self.row.key, self.figure
+        verdict = "agrees" if self.agrees else f"differs by {100 * self.difference:+.1f} %"
+        when = "" if self.is_of_the_time else ", of another time"
+        return (
+            f"{key.provider} {key.instance_type} {key.region or 'any region'} "
+            f"{key.purchase_option}: ${self.row.usd_per_hour} ({self.row.source}, "
+            f"{self.row.valid_from.date()} to {_last(self.row)}); ${figure.usd_per_hour} "
+            f"({figure.source}, {figure.first} to {figure.last}{when}): {verdict}"
+        )
+
+
+def read_figures(paths: Iterable[Path]) -> list[Figure]:
+    """Return the figures of all files."""
+    found: list[Figure] = []
+    for path in paths:
+        with path.open(newline="", encoding="utf-8") as lines:
+            found += map(_figure, csv.DictReader(lines))
+    return found
+
+
+def compare(rows: Sequence[PriceRow], figures: Iterable[Figure]) -> list[Comparison]:
+    """Compare the rows with the figures of other sources: each with the nearest in time."""
+    book = PriceBook(rows)
+    found: dict[PriceRow, list[Figure]] = defaultdict(list)
+    for figure in figures:
+        priced = book.price_at(figure.key, datetime.combine(figure.last, time(), UTC))
+        if priced and figure.source not in priced.row.source:
+            found[priced.row].append(figure)
+    return [
+        Comparison(row, min(seen, key=lambda figure: _days_apart(row, figure)))
+        for row, seen in found.items()
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--check", action="store_true")
+    asked = parser.parse_args()
+    known = compare(bundled_prices(), read_figures(asked.files))
+    chosen = random.Random(asked.seed).sample(known, min(asked.rows, len(known)))  # noqa: S311
+    for comparison in chosen:
+        print(comparison.line())
+    _print_summary(chosen, len(known))
+    agreed = sum(comparison.agrees for comparison in chosen)
+    is_kept = bool(chosen) and agreed >= PROMISED * len(chosen)
+    return 0 if is_kept or not asked.check else 1
+
+
+def _print_summary(chosen: Sequence[Comparison], known: int) -> None:
+    agreed = sum(each.agrees for each in chosen)
+    print(
+        f"\n{agreed} of {len(chosen)} random rows agree within {100 * SAME:.1f} %, of "
+        f"{known:,} rows that another source has, of {len(bundled_prices()):,}"
+    )
+    of_the_time = [each for each in chosen if each.is_of_the_time]
+    same = sum(each.agrees for each in of_the_time)
+    print(f"seen while the row was valid: {same} of {len(of_the_time)} agree")
+    for source, count in Counter(each.figure.source for each in chosen).most_common():
+        days = [each.figure.last for each in chosen if each.figure.source == source]
+        print(f"  {count:4} by {source}, last seen {min(days)} to {max(days)}")
+
+
+def _figure(line: Mapping[str, str]) -> Figure:
+    seller, name = line.get("provider") or DEFAULT, line["instance_type"]
+    option = line.get("purchase_option") or line.get("price_kind") or "on_demand"
+    key = PriceKey(seller, provider(seller).service_of(name), line["region"], name, option)
+    first, last = (_day(line[column]) for column in ("first_seen", "last_seen"))
+    return Figure(key, Decimal(line["usd_per_hour"]), first, last, line["source"])
+
+
+def _day(text: str) -> date:
+    """Return the first day of `2025-10`, or the day itself."""
+    return date.fromisoformat(text if len(text) > len("2025-10") else f"{text}-01")
+
+
+def _days_apart(row: PriceRow, figure: Figure) -> int:
+    """Return the days between the row's validity and the figure's time; 0: they overlap."""
+    before = (row.valid_from.date() - figure.last).days
+    after = (figure.first - _last(row)).days
+    return max(before, after, 0)
+
+
+def _last(row: PriceRow) -> date:
+    """Return the last day on which the row is known to be valid."""
+    seen = (row.seen_at or row.valid_from).date()
+    return max(seen, row.valid_from.date()) if row.valid_to is None else row.valid_to.date()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
