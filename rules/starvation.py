@@ -20,6 +20,11 @@ HIDING_SHARE = 0.05
 """A run that is starved for so much of its time may need more cores than it used (ours)."""
 
 
+def is_starvation_known(node: NodeFrame) -> bool:
+    """Return whether the agent recorded how long the run's processes waited for a core."""
+    return any(node.series(name) is not None for name in (STARVED, RUN_DELAY))
+
+
 def waiting_threads(node: NodeFrame, resolution_seconds: float) -> pd.Series[float] | None:
     """Return how many of the processes' leading threads waited for a core; None if unknown."""
     return node.rate(RUN_DELAY, resolution_seconds)

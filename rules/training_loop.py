@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,31 +18,6 @@ def share_pct(part: float, whole: float) -> float | None:
     threshold.
     """
     return round(100 * part / whole, 6) if whole > 0 else None
-
-
-@dataclass(frozen=True)
-class StepTime:
-    """Totals over all ranks without each rank's first step; see `NodeFrame.training_steps`."""
-
-    ranks: int = 0
-    steps: float = 0.0
-    seconds: float = 0.0
-    measured_seconds: float = 0.0
-    """Time of the steps whose data wait was measured."""
-    wait_seconds: float = 0.0
-
-    @property
-    def wait_share_pct(self) -> float | None:
-        """Return the share of step time spent waiting for data; None if less than half of it was
-        measured.
-        """
-        is_known = self.measured_seconds >= self.seconds / 2
-        return share_pct(self.wait_seconds, self.measured_seconds) if is_known else None
-
-
-def step_time(frame: RunFrame) -> StepTime:
-    totals = [node.training_totals for node in frame.nodes.values()]
-    return StepTime(*(sum(column) for column in zip(*totals, strict=True)))
 
 
 def loop_span(frame: RunFrame) -> Window | None:

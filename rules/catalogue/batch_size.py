@@ -58,7 +58,7 @@ from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
-from rules.training_loop import step_time
+from rules.step_time import step_time
 from rules.windows import gpu_windows, needed_seconds, window_percentiles, worked
 from rules.wording import lacking, named, range_pct, sentence, some_gpus
 
@@ -208,7 +208,7 @@ RULE = Rule(
     id="batch_size",
     title="Batch too small for the GPU",
     category=GPU,
-    version=5,
+    version=6,
     needs=("gpu*.busy_pct",),
     claims_on=IDLE_GPUS,
     directness=Directness.SYMPTOM,

@@ -86,7 +86,10 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
     if share < values["share_pct"] or not is_told_enough(count, stalled, share, values):
         return Verdict("passed", summary)
-    lost = within(numbers.known("stall_run_seconds") or 0.0, stalled)
+    of_run = numbers.known("stall_run_seconds")
+    if of_run is None:
+        return Verdict("insufficient_data", "Missing: how long all nodes waited for checkpoints.")
+    lost = within(of_run, stalled)
     return Verdict(
         "fired",
         summary + time_of_all(lost, stalled, run),

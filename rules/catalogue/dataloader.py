@@ -49,7 +49,8 @@ from rules.evidence import percentile, within
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict
 from rules.stalls import wasted_wait_seconds
-from rules.training_loop import step_time, training_loaders
+from rules.step_time import step_time
+from rules.training_loop import training_loaders
 from rules.wording import counted
 
 CORES_FULL_PCT = 90.0
@@ -86,8 +87,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", _what_lacks(numbers))
     few = {node: pct for node, pct in shares.items() if pct < values["min_threshold"]}
     many = {node: pct for node, pct in shares.items() if pct > values["max_threshold"]}
+    is_complete = numbers.entities("workers_pct") == shares.keys()
     if not few and not many:
-        if numbers.entities("workers_pct") != shares.keys():
+        if not is_complete:
             return Verdict("insufficient_data", _what_lacks(numbers))
         return Verdict("passed", f"{_words(numbers, max(shares, key=lambda n: shares[n]))}.")
     node = min(few, key=lambda n: few[n]) if few else max(many, key=lambda n: many[n])
@@ -100,6 +102,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         waits = "whether the loop waits for data isn't known: call trimtab.wrap(loader)"
         return Verdict("insufficient_data", f"{_words(numbers, node)}, but {waits}.")
     if wait is not None and wait < values["wait_share_pct"] and not crowded:
+        if not is_complete:
+            return Verdict("insufficient_data", _what_lacks(numbers))
         well = f"the loop waits for data for only {wait:.1f} % of the time"
         return Verdict("passed", f"{_words(numbers, node)}, but {well}.")
     return _fired(numbers, node, bool(few), wait)
@@ -191,7 +195,7 @@ RULE = Rule(
     id="dataloader",
     title="Too few or too many data-loader workers",
     category=DATA,
-    version=7,
+    version=8,
     needs=(),
     claims_on=LABELS,
     parameters=(

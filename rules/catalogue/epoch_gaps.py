@@ -92,7 +92,10 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
     if share < values["share_pct"] or not is_told_enough(count, lost, share, values):
         return Verdict("passed", summary)
-    worst, lost = lost, within(numbers.known("gap_run_seconds") or 0.0, lost)
+    of_run = numbers.known("gap_run_seconds")
+    if of_run is None:
+        return Verdict("insufficient_data", "Missing: how long the gaps took over all nodes.")
+    worst, lost = lost, within(of_run, lost)
     return Verdict(
         "fired",
         summary + time_of_all(lost, worst, run),

@@ -3,7 +3,9 @@
 ## What it checks
 The share of training-step time in which the loop waited for its next batch, over all ranks, as
 measured by `trimtab.wrap(loader)` or the training hook. The first step of each rank is warm-up and
-is left out. Evaluation and checkpoint steps don't count.
+is left out. Evaluation and checkpoint steps don't count. Time in which the ranks were ready to work
+and waited for a core is taken out of both, so that other programs on the machine neither hide a
+wait nor make one.
 
 ## Why it costs money
 While the loop waits, the whole machine is paid for and the model learns nothing. In a study of 400
@@ -55,8 +57,9 @@ from rules.intervals import merged
 from rules.processes import are_cores_own
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stalls import wasted_wait_seconds
+from rules.step_time import step_time
 from rules.told_evidence import LEAST_SECONDS
-from rules.training_loop import share_pct, step_time, training_loaders
+from rules.training_loop import share_pct, training_loaders
 from rules.wording import counted, lacking, lasting
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
@@ -65,6 +68,8 @@ WINDOW_SHARE = 0.05
 SLACK_SECONDS = 1.0
 """Stretches that are no further apart are one."""
 CORES_FULL_PCT = 90.0
+WORTH_SAYING = 0.01
+"""The share of step time from which on starvation is part of the sentence."""
 
 LABELS = ("data_stall",)
 
@@ -73,10 +78,11 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     step = step_time(frame)
     ranks = max(step.ranks, 1)
     numbers = {
-        "wait_share_pct": share_pct(step.wait_seconds, step.measured_seconds),
+        "wait_share_pct": step.own_share_pct,
         "measured_share_pct": share_pct(step.measured_seconds, step.seconds),
-        "wait_seconds": within(step.wait_seconds / ranks, frame.duration_seconds),
+        "wait_seconds": within(step.own_wait_seconds / ranks, frame.duration_seconds),
         "step_seconds": step.seconds / ranks,
+        "starved_seconds": step.starved_seconds / ranks,
         "steps_count": step.steps / ranks,
         "wasted_wait_seconds": wasted_wait_seconds(frame),
         "run_seconds": frame.duration_seconds,
@@ -103,7 +109,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if seconds < values["minimum_seconds"]:
         short = lacking(seconds, values["minimum_seconds"], "of steps after the first")
         return Verdict("insufficient_data", f"Not enough data: {short}.")
-    summary = f"The loop waited for data for {share:.1f} % of {lasting(seconds)} of training steps."
+    summary = _summary(share, seconds, numbers.known("starved_seconds") or 0.0)
     waited = numbers.known("wait_seconds")
     if waited is None:
         return Verdict("insufficient_data", "Missing: the time of the waits for data.")
@@ -118,6 +124,14 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         severity="high" if share >= values["high_share_pct"] else "medium",
         dedupe_key="input_bound",
     )
+
+
+def _summary(share_pct: float, step_seconds: float, starved_seconds: float) -> str:
+    own = lasting(max(step_seconds - starved_seconds, 0.0))
+    waited = f"The loop waited for data for {share_pct:.1f} % of {own} of training steps"
+    if starved_seconds < WORTH_SAYING * step_seconds:
+        return f"{waited}."
+    return f"{waited}, without {lasting(starved_seconds)} in which it waited for a core."
 
 
 def _windows(node: NodeFrame) -> Iterator[Window]:
@@ -218,6 +232,7 @@ def _claim(numbers: Numbers) -> Claim:
     longest = numbers.known("run_seconds") or 0.0
     wait = within(numbers.known("wait_seconds") or 0.0, longest)
     busy, steps = numbers.known("gpu_busy_pct"), numbers.known("step_seconds") or 0.0
+    steps = max(steps - (numbers.known("starved_seconds") or 0.0), 0.0)
     idle = wait if busy is None else within((1 - busy / 100) * steps, longest)
     wasted = numbers.known("wasted_wait_seconds")
     most = idle if wasted is None else within(wasted, idle)
@@ -262,7 +277,7 @@ RULE = Rule(
     id="input_bound",
     title="Training waits for data",
     category=DATA,
-    version=7,
+    version=8,
     needs=("steps.data_wait",),
     claims_on=LABELS,
     directness=Directness.TOLD_CAUSE,

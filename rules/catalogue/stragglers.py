@@ -118,6 +118,8 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if min(share, steady[rank]) < values["late_share_pct"]:
         if not numbers.known("is_communication_known"):
             return Verdict("insufficient_data", _UNKNOWN.format(ranks=ranks))
+        if known.keys() != numbers.entities("late_share_pct"):
+            return Verdict("insufficient_data", "Missing: the times of some ranks.")
         return Verdict("passed", _summary(ranks, rank, share))
     run = numbers.known("run_seconds") or 0.0
     lost = within(numbers.by_entity("late_seconds").get(rank, 0.0), run)

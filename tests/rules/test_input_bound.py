@@ -164,3 +164,50 @@ def set_up(world: World, factor: float) -> None:
 
 
 SCENARIO = Scenario(RULE, set_up, (*confounders.ON_GPU, *confounders.ANYWHERE))
+
+
+def beside_neighbours(sleeps: float, decodes: float, computes: float, resolution: float) -> Any:
+    """Judge a loop of 600 steps that, without neighbours, take so many seconds each. Its thread
+    waits for a core for as long as it has one.
+    """
+    works = decodes + computes
+    each = sleeps + 2 * works
+    length = 600 * each
+    grown = np.arange(round(length / resolution)) * resolution * works / each
+    table = f.samples(
+        length,
+        resolution,
+        tree__cpu_seconds_total=grown,
+        tree__run_delay_seconds_total=grown,
+        tree__starved_seconds_total=grown,
+    )
+    steps = f.steps(600, duration=each, wait=(sleeps + 2 * decodes) / each)
+    node = f.node(series=table, step_tables=[steps])
+    return judged(RULE, f.run(node, duration=length, resolution=resolution)).verdict
+
+
+@pytest.mark.parametrize("resolution", [0.5, 1.0, 10.0])
+@pytest.mark.parametrize(
+    ("sleeps", "decodes", "computes", "state", "share"),
+    [
+        pytest.param(0.2, 0.0, 0.8, "fired", 20, id="sleeps, 11 % of the clock's time"),
+        pytest.param(0.1, 0.0, 0.9, "passed", 10, id="sleeps too little"),
+        pytest.param(0.0, 0.2, 0.8, "fired", 20, id="decodes"),
+        pytest.param(0.0, 0.12, 0.88, "passed", 12, id="decodes too little"),
+        pytest.param(0.12, 0.0, 0.0, "fired", 100, id="sleeps alone"),
+        pytest.param(0.1, 0.1, 0.8, "fired", 20, id="both"),
+    ],
+)
+def test_neighbours_neither_hide_a_wait_nor_make_one(
+    sleeps: float, decodes: float, computes: float, state: str, share: float, resolution: float
+) -> None:
+    verdict = beside_neighbours(sleeps, decodes, computes, resolution)
+    assert verdict.state == state
+    assert float(verdict.summary.split(" % of ")[0].rsplit(" ", 1)[1]) == pytest.approx(
+        share, abs=1.5
+    )
+
+
+def test_it_says_what_neighbours_took() -> None:
+    said = beside_neighbours(0.2, 0.0, 0.8, 1.0).summary
+    assert "without 7 m 59 s in which it waited for a core" in said
