@@ -14,7 +14,6 @@ from pathlib import Path
 from tests.imports import folders, messages, nsys_files, test_torch_trace, test_xspace
 
 SECONDS, STEPS, EVENTS, LINES = 900, 50_000, 200_000, 300_000
-_CROSS_JOIN = "SELECT a.value AS start FROM {0} a, {0} b, {0} c, {0} d, {0} e, {0} f"
 
 
 def archives() -> dict[str, bytes]:

@@ -7,8 +7,6 @@ population, distances use the natural logarithm.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,50 +22,15 @@ Floats = NDArray[np.float64]
 STATISTICS = ("max", "p99", "p95", "p90", "p50", "min")
 """SageMaker's table has all but p90, which its text names instead of p95."""
 SYSTEM_METRICS = ("Network", "GPU", "CPU", "CPU memory", "GPU memory", "I/O")
-WORKLOAD_EDGES = np.arange(0.0, 100.0, 2.0)
-"""49 bins to 98 %. Higher values are not counted, as in SageMaker."""
-STEP_BINS = 100
 
 
-@dataclass(frozen=True)
-class StepStatistics:
-    """Statistics of step durations in seconds. Outliers are above mean + `stddev` deviations."""
-
-    count: int
-    mean: float
-    max: float
-    p99: float
-    p95: float
-    p50: float
-    min: float
-    deviation: float
-    threshold: float
-    outliers: int
-
-
-@dataclass(frozen=True)
-class Box:
-    """A box plot: quartiles and whiskers of 1.5 times the quartiles' distance, within the data."""
-
-    lower: float
-    p25: float
-    p50: float
-    p75: float
-    p95: float
-    upper: float
-
-
-def percentile_table(frame: RunFrame) -> pd.DataFrame:
-    """Return OverallSystemUsage's `node`, `metric` and `STATISTICS`, a row for each that is known.
+def percentile_rows(frame: RunFrame) -> list[tuple[Any, ...]]:
+    """Return OverallSystemUsage's table: node, metric and `STATISTICS`, a row for each known
+    metric.
 
     They are percentages of all cores, of all allocated GPUs, of the memory; network in bytes a
     second, both directions. Negative values count as 0; two decimals.
     """
-    return pd.DataFrame(percentile_rows(frame), columns=["node", "metric", *STATISTICS])
-
-
-def percentile_rows(frame: RunFrame) -> list[tuple[Any, ...]]:
-    """Return the rows of `percentile_table`."""
     return [
         (node.key, metric, *statistics(values))
         for node in frame.nodes.values()
@@ -117,43 +80,6 @@ def _gpu_memory_table(node: NodeFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=node.judged.index)
 
 
-def step_statistics(durations_seconds: Floats, stddev: float = 3.0) -> StepStatistics:
-    """Return StepOutlier's table of at least one step, the first one and all others alike."""
-    mean, deviation = float(np.mean(durations_seconds)), float(np.std(durations_seconds))
-    # By rounding, the mean of equal durations may be slightly below them.
-    threshold = max(mean + stddev * deviation, float(np.min(durations_seconds)))
-    p99, p95, p50 = np.percentile(durations_seconds, [99, 95, 50])
-    return StepStatistics(
-        count=len(durations_seconds),
-        mean=mean,
-        max=float(np.max(durations_seconds)),
-        p99=float(p99),
-        p95=float(p95),
-        p50=float(p50),
-        min=float(np.min(durations_seconds)),
-        deviation=deviation,
-        threshold=threshold,
-        outliers=int((durations_seconds > threshold).sum()),
-    )
-
-
-def step_histogram(durations_seconds: Floats, stddev: float = 3.0) -> tuple[Floats, Floats]:
-    """Return the shares and the 101 edges of 100 bins, over the steps that aren't outliers.
-
-    Durations are whole microseconds, so that the range has room for 100 bins.
-    """
-    threshold = step_statistics(durations_seconds, stddev).threshold
-    normal = durations_seconds[durations_seconds <= threshold]
-    counts, edges = np.histogram(normal, bins=STEP_BINS)
-    return counts / counts.sum(), edges
-
-
-def workload_histogram(busy_pct: Floats) -> NDArray[np.int64]:
-    """Return LoadBalancing's 49 counts of utilisation; samples above 98 % are in none of them."""
-    counts: NDArray[np.int64] = np.histogram(busy_pct, bins=WORKLOAD_EDGES)[0]
-    return counts
-
-
 def distance(first: NDArray[Any], second: NDArray[Any]) -> float | None:
     """Return the root of the Jensen-Shannon divergence of two histograms, 0 to 0.833.
 
@@ -165,37 +91,6 @@ def distance(first: NDArray[Any], second: NDArray[Any]) -> float | None:
     middle = (p + q) / 2
     divergence = (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
     return float(np.sqrt(max(divergence, 0.0)))
-
-
-def workload_distances(node: NodeFrame) -> dict[tuple[int, int], float]:
-    """Return the distance between each two of the node's GPUs, where both have a histogram."""
-    table = gpu_table(node)
-    counts = {int(str(n)): workload_histogram(table[n].dropna().to_numpy()) for n in table}
-    pairs = [(a, b) for a in counts for b in counts if a < b]
-    distances = {(a, b): distance(counts[a], counts[b]) for a, b in pairs}
-    return {pair: value for pair, value in distances.items() if value is not None}
-
-
-def box(values: Floats) -> Box:
-    """Return the box plot of at least one known value."""
-    p25, p50, p75, p95 = (float(value) for value in np.percentile(values, [25, 50, 75, 95]))
-    reach = 1.5 * (p75 - p25)
-    lower, upper = max(p25 - reach, float(np.min(values))), min(p75 + reach, float(np.max(values)))
-    return Box(lower, p25, p50, p75, p95, upper)
-
-
-def step_durations(frame: RunFrame, phases: Iterable[str] = ("train",)) -> dict[str, Floats]:
-    """Return `node/rank` -> the durations in s of its steps in the order of time; summarised ones
-    repeat their mean.
-    """
-    steps = frame.steps
-    steps = steps[steps["phase"].isin(list(phases)) & (steps["duration_seconds"] > 0)]
-    durations = {}
-    for (node, rank), part in steps.groupby(["node", "rank"]):
-        ordered = part.sort_values("start_seconds")
-        counts = ordered["count"].fillna(1).to_numpy(dtype=np.int64)
-        durations[f"{node}/{rank}"] = np.repeat(ordered["duration_seconds"].to_numpy(float), counts)
-    return durations
 
 
 def framework_seconds(frame: RunFrame) -> dict[str, float]:

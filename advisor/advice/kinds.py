@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from advisor.advice.fixes import Fix
-from advisor.advice.input_pipeline import KIND as FIX_INPUT_PIPELINE
-from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.advice.recommendation import PRIOR
 
 CHECKPOINTS = "fix_checkpoints"
@@ -285,9 +283,3 @@ KINDS = MappingProxyType(
 )
 """Rule -> the fix of its finding. `input_bound` has a module of its own; findings about the size of
 the machine are answered by another machine."""
-
-
-def rules_of(kind: str) -> frozenset[str]:
-    """Return the rules whose findings a kind of fix answers; empty if it is another machine."""
-    rules = {rule for rule, fix in KINDS.items() if fix.kind == kind}
-    return frozenset({INPUT_BOUND} if kind == FIX_INPUT_PIPELINE else rules)

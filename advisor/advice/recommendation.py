@@ -68,11 +68,6 @@ class Recommendation:
     """The rules whose findings it answers. A later run on which they pass has followed it."""
 
     @property
-    def may_be_mailed(self) -> bool:
-        """Return whether it may be sent to people who didn't ask."""
-        return self.risk <= MOST_RISK_MAILED
-
-    @property
     def changes_price(self) -> bool:
         """Return whether it changes what an hour costs, and so the worth of every saved hour."""
         return bool(PRICE_SETTINGS & self.change.keys())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,8 +24,6 @@ class GpuUse:
     """The use of GPUs over all nodes of a run."""
 
     used: int
-    used_per_node: int
-    """The GPUs of the node that used most."""
     load: float
     """The mean utilisation of each used GPU after the start of work, summed: in whole GPUs."""
     memory_pct: float | None = None
@@ -53,11 +50,8 @@ def gpu_use(judgements: Iterable[Judged]) -> GpuUse | None:
     seen, idle = numbers.by_entity("seen_seconds"), numbers.by_entity("idle_seconds")
     if any(not seen.get(gpu) or gpu not in idle for gpu in used):
         return None
-    nodes = Counter(gpu.rpartition("/")[0] for gpu in used)
     load = sum(1 - min(idle[gpu] / seen[gpu], 1.0) for gpu in used)
-    return GpuUse(
-        len(used), max(nodes.values(), default=0), load, _memory_pct(by_rule.get(MEMORY_RULE), used)
-    )
+    return GpuUse(len(used), load, _memory_pct(by_rule.get(MEMORY_RULE), used))
 
 
 def _memory_pct(numbers: Numbers | None, used: Sequence[str]) -> float | None:

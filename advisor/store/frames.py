@@ -26,7 +26,7 @@ from advisor.store.resolution import COARSER_BY, MOST_TICKS, coarser, tick_secon
 from advisor.store.room import Room, TooFineError
 from advisor.store.thinning import Events, Steps
 from rules.activity import needed_series
-from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, NodeFrame, RunFrame
+from rules.frame import EVENT_COLUMNS, NodeFrame, RunFrame
 from rules.ticks import has_ticks
 
 _STEPS_READ = ["rank", "start_us", "duration_us", "data_wait_us", "samples", "count"]
@@ -97,51 +97,6 @@ def _with_ticks(frames: dict[str, NodeFrame]) -> dict[str, NodeFrame]:
     if any(node.ticks is not None and len(node.ticks.columns) for node in frames.values()):
         return frames
     return {key: replace(node, ticks=None) for key, node in frames.items()}
-
-
-def read_steps(
-    store: ObjectReader, nodes: Sequence[NodeHistory], start: datetime, end: datetime
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the steps that began within [start, end] as `STEP_COLUMNS` and `node`; seconds since
-    `start`.
-
-    Also returns the keys of objects that couldn't be read.
-    """
-    return _of_nodes(store, nodes, start, end, STEP_COLUMNS)
-
-
-def read_events(
-    store: ObjectReader, nodes: Sequence[NodeHistory], start: datetime, end: datetime
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the events within [start, end] as `EVENT_COLUMNS` and `node`, and the unreadable
-    keys.
-    """
-    return _of_nodes(store, nodes, start, end, EVENT_COLUMNS)
-
-
-def _of_nodes(
-    store: ObjectReader,
-    nodes: Sequence[NodeHistory],
-    start: datetime,
-    end: datetime,
-    columns: tuple[str, ...],
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    parts = []
-    unreadable: list[str] = []
-    for node in nodes:
-        reader = Reader(store, node)
-        hours = reader.hours(start, end)
-        if columns is STEP_COLUMNS:
-            tables_of_hours = [_steps(reader.steps(hour)[0], start, end) for hour in hours]
-        else:
-            tables_of_hours = [_events(reader.events(hour)[0], start, end) for hour in hours]
-        parts += [table.assign(node=node.key) for table in tables_of_hours]
-        unreadable += reader.unreadable
-    having = [part for part in parts if len(part)]
-    every = (
-        pd.concat(having, ignore_index=True) if having else pd.DataFrame(columns=[*columns, "node"])
-    )
-    return every, tuple(unreadable)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.advice.recommendation import Recommendation
+from advisor.advice.recommendation import MOST_RISK_MAILED, Recommendation
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
@@ -61,7 +61,7 @@ def test_public_figures_never_say_switch_but_what_to_measure_first() -> None:
     assert probe.rung == "prior"
     assert 1 <= len(probe.change["probe"]) <= 2
     assert probe.saving_low_usd == 0
-    assert probe.may_be_mailed
+    assert probe.risk <= MOST_RISK_MAILED
     text = " ".join([*probe.evidence, *probe.how_to_apply])
     for words in ("one of them is cheaper", "at most $", "trimtab probe --steps 200 --"):
         assert words in text

@@ -18,7 +18,7 @@ from advisor.advice.checked import checked, conclusion
 from advisor.advice.inputs import Input
 from advisor.advice.kinds import KINDS
 from advisor.advice.order import counted_saving_usd, joint_saving_usd
-from advisor.advice.recommendation import MEASURED, SAME
+from advisor.advice.recommendation import MEASURED, MOST_RISK_MAILED, SAME
 from advisor.money import NANO_USD
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
@@ -215,7 +215,7 @@ def test_every_finding_that_has_a_price_says_what_to_do_and_how(rule: str) -> No
     assert len(advised.how_to_apply) > 1
     assert advised.risk_reason.endswith(".")
     assert advised.rung == ("prior" if rule == "batch_size" else "measured")
-    assert advised.may_be_mailed
+    assert advised.risk <= MOST_RISK_MAILED
 
 
 def test_every_rule_with_waste_has_an_answer() -> None:

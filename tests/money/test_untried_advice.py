@@ -151,7 +151,7 @@ def test_a_mig_profile_is_named_on_which_the_run_keeps_its_speed() -> None:
 
 @given(st.floats(0.01, 1), st.floats(0.1, 24), st.floats(0.1, 4), st.floats(0.5, 16))
 def test_shared_runs_always_fit(busy: float, gpu_gib: float, cores: float, gib: float) -> None:
-    used = GpuUse(used=1, used_per_node=1, load=busy)
+    used = GpuUse(used=1, load=busy)
     demand = replace(MACHINE, cores_busy_p95=cores, memory_p99_bytes=int(gib * GIB), gpu_use=used)
     speed = replace(HALF_IDLE, util_pct=100 * busy, gpu_memory_bytes=int(gpu_gib * GIB))
     spending = Spending(COST, 3600, (COST, COST))

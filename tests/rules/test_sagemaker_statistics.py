@@ -16,11 +16,6 @@ from rules.frame import GpuHardware, Hardware, NodeFrame
 from tests.rules import frames as f
 
 Floats = NDArray[np.float64]
-PERCENT = st.floats(0, 100, allow_subnormal=False)
-BUSY = arrays(np.float64, st.integers(1, 200), elements=PERCENT)
-# As they are told: whole microseconds.
-MICROSECONDS = arrays(np.int64, st.integers(2, 200), elements=st.integers(1_000, 10**8))
-DURATIONS = MICROSECONDS.map(lambda whole: whole / 1e6)
 COUNTS = arrays(np.int64, 49, elements=st.integers(0, 1000)).filter(lambda c: c.sum() > 0)
 
 
@@ -50,31 +45,6 @@ def test_the_percentile_table_is_numpys(values: Floats) -> None:
     assert list(summary) == [round(float(value), 2) for value in np.round(independent, 2)]
 
 
-@given(durations=DURATIONS, stddev=st.floats(0.5, 5))
-def test_step_statistics_are_numpys(durations: Floats, stddev: float) -> None:
-    summary = statistics.step_statistics(durations, stddev)
-    threshold = max(durations.mean() + stddev * durations.std(ddof=0), durations.min())
-    assert (summary.mean, summary.deviation) == (durations.mean(), durations.std(ddof=0))
-    assert (summary.max, summary.min) == (durations.max(), durations.min())
-    assert (summary.p99, summary.p95, summary.p50) == tuple(
-        np.quantile(durations, [0.99, 0.95, 0.5])
-    )
-    assert summary.outliers == np.count_nonzero(durations > threshold)
-    normal = durations[durations <= threshold]
-    shares, edges = statistics.step_histogram(durations, stddev)
-    counts, expected = np.histogram(normal, 100)
-    assert np.array_equal(shares, counts / len(normal))
-    assert np.array_equal(edges, expected)
-
-
-@given(busy=BUSY)
-def test_the_workload_histogram_has_49_bins_and_drops_what_is_above_98(busy: Floats) -> None:
-    counts = statistics.workload_histogram(busy)
-    expected = [np.count_nonzero((busy >= b) & (busy < b + 2)) for b in range(0, 96, 2)]
-    expected.append(np.count_nonzero((busy >= 96) & (busy <= 98)))
-    assert counts.tolist() == expected
-
-
 @given(first=COUNTS, second=COUNTS)
 def test_the_distance_is_the_root_of_the_divergence(
     first: NDArray[Any], second: NDArray[Any]
@@ -95,16 +65,6 @@ def test_the_distance_of_nothing_in_common_is_the_greatest_and_of_nothing_is_unk
     assert statistics.distance(first, second) == pytest.approx(np.sqrt(np.log(2)), rel=1e-15)
     assert statistics.distance(first, first) == 0
     assert statistics.distance(first, np.zeros(2)) is None
-
-
-@given(values=BUSY)
-def test_a_box_stays_within_its_data(values: Floats) -> None:
-    box = statistics.box(values)
-    quartiles = np.quantile(values, [0.25, 0.5, 0.75, 0.95])
-    assert (box.p25, box.p50, box.p75, box.p95) == tuple(quartiles)
-    reach = 1.5 * (quartiles[2] - quartiles[0])
-    assert box.lower == max(quartiles[0] - reach, values.min())
-    assert box.upper == min(quartiles[2] + reach, values.max())
 
 
 RANDOM = np.random.default_rng(7)
@@ -130,7 +90,8 @@ def two_gpus() -> NodeFrame:
 
 
 def test_every_metric_is_that_of_all_cores_and_gpus_of_its_node() -> None:
-    table = statistics.percentile_table(f.run(two_gpus())).set_index("metric")
+    rows = statistics.percentile_rows(f.run(two_gpus()))
+    table = {metric: percentiles for _, metric, *percentiles in rows}
     known = np.delete(np.arange(300), 7)
     expected = {
         "CPU": BUSY_0,
@@ -140,26 +101,10 @@ def test_every_metric_is_that_of_all_cores_and_gpus_of_its_node() -> None:
         "GPU memory": (BUSY_0 + BUSY_1) / 2,
         "Network": np.diff(RECEIVED) + np.diff(SENT),
     }
-    assert sorted(table.index) == sorted(expected)
+    assert sorted(table) == sorted(expected)
     for metric, values in expected.items():
         percentiles = np.percentile(values, [100, 99, 95, 90, 50, 0])
-        found = table.loc[metric, list(statistics.STATISTICS)].to_numpy(dtype=float)
-        assert found == pytest.approx(np.round(percentiles, 2), abs=1e-9)
-
-
-def test_the_distances_between_gpus_are_those_of_their_histograms() -> None:
-    edges = list(range(0, 100, 2))
-    first, second = (np.histogram(b, edges)[0] for b in (np.delete(BUSY_0, 7), BUSY_1))
-    distances = statistics.workload_distances(two_gpus())
-    assert distances == {(0, 1): statistics.distance(first, second)}
-
-
-def test_steps_that_came_summed_up_count_as_often_as_they_were() -> None:
-    table = f.steps(3).assign(count=[1, 40, 1], duration_seconds=[1.0, 0.5, 2.0])
-    evaluation = f.steps(2, phase="evaluate")
-    durations = statistics.step_durations(f.run(f.node(step_tables=[table, evaluation])))
-    assert list(durations) == ["n1/0"]
-    assert durations["n1/0"].tolist() == [1.0, *[0.5] * 40, 2.0]
+        assert table[metric] == pytest.approx(np.round(percentiles, 2), abs=1e-9)
 
 
 def test_the_job_is_start_loop_and_end_and_the_end_is_never_negative() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import numpy as np
 from trimtab.wire import Block, Event
 
-from advisor.store.frames import read_events, read_steps
+from advisor.store.frames import load_frame
 from tests.store.runs import (
     CPU,
     DISK,
@@ -104,12 +104,11 @@ def test_it_reads_the_steps_and_events_of_a_span(store):
     history = store_segments(store, [segment(i, [5.0] * 20) for i in range(6)])
     start, end = START + timedelta(seconds=20), START + timedelta(seconds=41)
     for each in (history, compacted(store, history)):
-        steps, unreadable = read_steps(store, [each], start, end)
+        frame, unreadable = load_frame(store, [each], start, end, 10, final=True)
         assert unreadable == ()
+        steps, events = frame.nodes["n1"].steps, frame.nodes["n1"].events
         assert steps["start_seconds"].round(3).tolist() == [0.0, 5.0, 10.0, 15.0, 20.0]
         assert steps["duration_seconds"].tolist() == [4.0] * 5
-        assert set(steps["node"]) == {"n1"}
-        events, _ = read_events(store, [each], start, end)
         assert events["time_seconds"].tolist() == [9.999, 19.999]
         assert [data["value"] for data in events["data"]] == [2.0, 3.0]
 

@@ -39,10 +39,6 @@ class Month:
     def end(self) -> datetime:
         return self.shifted(1).start
 
-    @property
-    def day_count(self) -> int:
-        return (self.shifted(1).first_day - self.first_day).days
-
     def shifted(self, by: int) -> Month:
         """Return the month that many months later."""
         number = self.year * 12 + self.month - 1 + by

@@ -15,7 +15,7 @@ import numpy as np
 
 from advisor.importers.activity import MOST_GPUS
 from advisor.importers.nsys.database import Database
-from advisor.importers.recording import Floats, NotImportableError, Whole
+from advisor.importers.recording import NotImportableError, Whole
 from advisor.importers.tally import Tally
 from advisor.importers.trace_events import MOST_US
 
@@ -192,8 +192,3 @@ def summaries(name: Whole, length_ns: Whole) -> list[Summary]:
         for i, (at, n) in enumerate(zip(first.tolist(), count.tolist(), strict=True))
     ]  # fmt: skip
     return sorted(found, key=lambda each: -each.total_ns)
-
-
-def in_us(nanoseconds: Whole) -> Floats:
-    microseconds: Floats = nanoseconds / 1000.0
-    return microseconds

@@ -15,14 +15,16 @@ from webapp.runs.editing.changes import Actor, Change, apply, changes, plain
 from webapp.runs.models import Run
 from webapp.runs.signals import history_changed
 
-FIELDS = ("note", "owner", "tags", "is_excluded", "is_pinned")
 COUNTS = {"is_excluded", "is_pinned"}
 
 
 @transaction.atomic
 def edit(run: Run, by: Actor, values: Mapping[str, Any]) -> Run:
-    """Set the `FIELDS` in `values`. Later declarations of agents don't change an owner or tag set
-    here. If the run's use as a baseline changes, later runs are judged again."""
+    """Set what `values` has of note, owner, tags, is_excluded and is_pinned.
+
+    Later declarations of agents don't change an owner or tag set here. If the run's use as a
+    baseline changes, later runs are judged again.
+    """
     held = locks.run(run.pk)
     change = changes(held, values)
     if not change:
