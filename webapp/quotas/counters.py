@@ -30,8 +30,8 @@ class Counters:
 
     def __init__(self, url: str) -> None:
         self.redis = client(url)
-        self.charge: Script = self.redis.register_script(scripts.CHARGE)
-        self.add_series: Script = self.redis.register_script(scripts.SERIES)
+        self.charge: Script = self.redis.register_script(scripts.read_script("charge"))
+        self.add_series: Script = self.redis.register_script(scripts.read_script("add_series"))
 
     def hours(self, window: str) -> dict[bytes, bytes]:
         """Return the fields of a window."""
