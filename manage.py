@@ -28,7 +28,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     from webapp.service import late
 
-    late.load_when_used(*late.SELDOM_USED, *late.FOR_MEASUREMENTS)
+    late.load_when_used(*late.FOR_MEASUREMENTS)
     if command == "up":
         # Not by Django, which loads all apps first.
         from webapp.management.commands.up import Command

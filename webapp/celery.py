@@ -16,7 +16,7 @@ from celery.signals import (
 from webapp.service import connections, late, worker
 from webapp.service.child import dies_with_parent
 
-late.load_when_used(*late.SELDOM_USED, *late.FOR_MEASUREMENTS)
+late.load_when_used(*late.FOR_MEASUREMENTS)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
 

@@ -7,4 +7,4 @@ first byte of the answer is sent. So slow clients hold connections, never thread
 
 from webapp.service import late
 
-late.load_when_used(*late.SELDOM_USED, *late.FOR_MEASUREMENTS)
+late.load_when_used(*late.FOR_MEASUREMENTS)
