@@ -33,11 +33,12 @@ def _have_loaded(**_: Any) -> None:
 
 import_modules.connect(_load_undisturbed, weak=False)  # runs before Celery's own, which load Django
 
-app = Celery("trimtab", fixups=[connections.INSTALLED])
+app = Celery("trimtab")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 import_modules.connect(_have_loaded, weak=False)  # runs after them
 app.steps["worker"].update((worker.Pulse, worker.MemoryLimit))
+connections.close_only_old_ones()
 
 _worker_pid = _forks = 0
 

@@ -1,21 +1,46 @@
 """Statements that Django compiles once: for hot paths, where compiling takes longer than executing.
 
 Write the query with `Slot`s in place of the values that differ from call to call.
+
+Django has no public way to keep a compiled statement. What this module knows of its compilers holds
+for the versions in `COMPILED`; with any other one, each call is an ordinary query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
+import django
 from django.db import connection
-from django.db.models import Expression, Field, Model, QuerySet
-from django.db.models.query import get_related_populators
+from django.db.models import Expression, Field, Model, QuerySet, query
 from django.db.models.sql import UpdateQuery
 
 from webapp.database.planned import typed
 
 Row = TypeVar("Row", bound=Model)
+
+COMPILED = {(5, 2)}
+"""The versions of Django whose statements are compiled once."""
+
+_values: ContextVar[Mapping[str, object] | None] = ContextVar("values", default=None)
+
+
+@contextmanager
+def _filled(values: Mapping[str, object]) -> Iterator[None]:
+    """Let slots stand for these values."""
+    token = _values.set(values)
+    try:
+        yield
+    finally:
+        _values.reset(token)
+
+
+def is_compiled() -> bool:
+    """Return whether statements are compiled once with this version of Django."""
+    return django.VERSION[:2] in COMPILED
 
 
 class Slot(Expression):
@@ -26,24 +51,29 @@ class Slot(Expression):
         self.name = name
 
     def as_sql(self, *_: object) -> tuple[str, Any]:
-        """Return the slot itself in place of its value."""
-        return "%s", [self]
+        """Return the slot itself in place of its value, or the value if it is there."""
+        values = _values.get()
+        return "%s", [self if values is None else self.adapted(values[self.name])]
 
     def adapted(self, value: object) -> Any:
         """Convert a value to the database's form."""
         return None if value is None else self.output_field.get_db_prep_value(value, connection)
 
 
-class Prepared:
-    """One compiled statement of the current database."""
+class Prepared(Protocol):
+    """One statement, to be executed many times."""
+
+    def execute(self, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
+        """Execute the statement. Return the number of changed rows, and the returned rows."""
+
+
+class _Compiled:
+    """Compiled statement of the current database."""
 
     def __init__(self, statement: tuple[str, tuple[Any, ...]]) -> None:
         self._sql, self._params = statement
 
     def execute(self, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
-        """Execute the statement. Return the number of changed rows, and the returned rows in the
-        database's form.
-        """
         params = [
             param.adapted(values[param.name]) if isinstance(param, Slot) else param
             for param in self._params
@@ -51,6 +81,29 @@ class Prepared:
         with connection.cursor() as cursor:
             cursor.execute(self._sql, typed(params))
             return cursor.rowcount, cursor.fetchall() if cursor.description else []
+
+
+class _Selection:
+    """Query that Django compiles each time."""
+
+    def __init__(self, rows: QuerySet[Any, Any]) -> None:
+        self._rows = rows
+
+    def execute(self, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
+        with _filled(values):
+            found = list(self._rows.all())
+        return len(found), found
+
+
+class _Update:
+    """Change that Django compiles each time."""
+
+    def __init__(self, rows: QuerySet[Any], columns: Mapping[str, object]) -> None:
+        self._rows, self._columns = rows, columns
+
+    def execute(self, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
+        with _filled(values):
+            return self._rows.update(**self._columns), []
 
 
 class Values:
@@ -64,6 +117,9 @@ class Values:
         """The compiled statements, by database."""
 
     def __call__(self, **values: object) -> list[Any]:
+        if not is_compiled():
+            with _filled(values):
+                return list(self._query().all())
         if connection.vendor not in self._compiled:
             self._compiled[connection.vendor] = self._reading()
         return self._compiled[connection.vendor].rows(values)
@@ -90,7 +146,7 @@ class _Reading:
 
     def __init__(self, rows: QuerySet[Any, Any]) -> None:
         self._compiler = rows.query.get_compiler(connection=connection)
-        self._statement = Prepared(self._compiler.as_sql())
+        self._statement = _Compiled(self._compiler.as_sql())
         columns = [column for column, *_ in self._compiler.select]
         self._converters = self._compiler.get_converters(columns)
 
@@ -109,7 +165,7 @@ class _ReadingModels(_Reading):
         self._own = slice(made_of["select_fields"][0], made_of["select_fields"][-1] + 1)
         self._names = [column.target.attname for column, *_ in select[self._own]]
         # mypy's stubs are those of a later Django.
-        self._related = get_related_populators(made_of, select, rows.db)  # type: ignore[call-arg]
+        self._related = query.get_related_populators(made_of, select, rows.db)  # type: ignore[call-arg]
 
     def rows(self, values: dict[str, object]) -> list[Any]:
         return [self._made(row) for row in super().rows(values)]
@@ -122,10 +178,18 @@ class _ReadingModels(_Reading):
 
 
 def select(rows: QuerySet[Any, Any]) -> Prepared:
-    return Prepared(rows.query.get_compiler(connection=connection).as_sql())
+    """Return the statement that reads these rows, as tuples. Times and the like may be in the
+    database's form.
+    """
+    if not is_compiled():
+        return _Selection(rows)
+    return _Compiled(rows.query.get_compiler(connection=connection).as_sql())
 
 
 def update(rows: QuerySet[Any], **columns: object) -> Prepared:
-    query = cast(UpdateQuery, rows.query.chain(UpdateQuery))
-    query.add_update_values(columns)
-    return Prepared(query.get_compiler(connection=connection).as_sql())
+    """Return the statement that writes these columns of the rows."""
+    if not is_compiled():
+        return _Update(rows, columns)
+    changes = cast(UpdateQuery, rows.query.chain(UpdateQuery))
+    changes.add_update_values(columns)
+    return _Compiled(changes.get_compiler(connection=connection).as_sql())

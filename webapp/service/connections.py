@@ -1,33 +1,24 @@
-"""Celery for Django, except that tasks keep their connections to the database as requests do.
+"""Tasks keep their connections to the database, as requests do: opening one takes as long as a
+small task.
 
-Celery closes them before and after each task, and its own setting against that keeps them even when
-they are broken. To open one takes as long as a small task.
+With `CELERY_DB_REUSE_MAX`, Celery closes none itself, not even those that are broken.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
-from celery import Celery
-from celery.fixups.django import DjangoFixup, DjangoWorkerFixup
+from celery.signals import task_postrun, task_prerun
 from django.db import close_old_connections
 
-INSTALLED = "webapp.service.connections:installed"
-"""The entry for Celery's `fixups`."""
+
+def close_only_old_ones() -> None:
+    """Close, before and after each task, the connections that are broken or older than
+    `CONN_MAX_AGE`.
+    """
+    for signal in (task_prerun, task_postrun):
+        signal.connect(_close_old_connections, weak=False)
 
 
-class _KeepsConnections(DjangoWorkerFixup):  # type: ignore[misc]
-    def close_database(self, **_: Any) -> None:
-        """Close connections that are broken or older than `CONN_MAX_AGE`."""
-        close_old_connections()
-
-
-class _Fixup(DjangoFixup):  # type: ignore[misc]
-    @cached_property
-    def worker_fixup(self) -> DjangoWorkerFixup:
-        return _KeepsConnections(self.app)
-
-
-def installed(app: Celery) -> DjangoFixup:
-    return _Fixup(app).install()
+def _close_old_connections(**_: Any) -> None:
+    close_old_connections()
