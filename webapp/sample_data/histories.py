@@ -21,3 +21,9 @@ def sample_runs(now: datetime, workspace: str = WORKSPACE) -> list[SimulatedRun]
     """
     runs = [run for job in (*JOBS, LIVE_JOB) for run in job.runs(now, workspace)]
     return [*published_runs(workspace), *sorted(runs, key=lambda run: run.started_at)]
+
+
+def runs_of(job: str, now: datetime, workspace: str = WORKSPACE) -> list[SimulatedRun]:
+    """Return the runs of one job, oldest first."""
+    [found] = [each for each in (*JOBS, LIVE_JOB) if each.name == job]
+    return found.runs(now, workspace)
