@@ -5,8 +5,8 @@
     python3 manage.py up      the service
     python3 manage.py test    lint, types, import contracts and the tests
 
-On a bare machine it first makes `.venv` and the browser libraries, and continues inside it.
-Everything else is Django's own `manage.py`.
+On a bare machine each first makes `.venv` and the browser libraries, and continues inside it.
+Everything else is Django's own `manage.py`; `help` lists it.
 """
 
 import os
@@ -21,7 +21,10 @@ LARGER_SETS = {"demo": "demo", "test": "test"}
 def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - older ones start this file, too
         sys.exit("Trimtab needs Python 3.11 or newer; this is " + sys.version.split()[0] + ".")
-    command = sys.argv[1] if len(sys.argv) > 1 else "help"
+    if len(sys.argv) == 1:
+        print(__doc__)
+        return
+    command = sys.argv[1]
     # By path, not by import: the package `webapp` needs what is about to be installed.
     bootstrap = runpy.run_path(str(CHECKOUT / "webapp" / "service" / "bootstrap.py"))
     bootstrap["enter_environment"](CHECKOUT, LARGER_SETS.get(command, "runtime"))

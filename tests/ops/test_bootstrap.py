@@ -172,3 +172,12 @@ def test_a_container_makes_no_environment(checkout: Path) -> None:
     output = run(checkout, TRIMTAB_NO_VENV="1", PYTHONPATH=str(checkout / "agent"))[1]
     assert output == f"inside {sys.base_prefix} first\n"
     assert not (checkout / ".venv").exists()
+
+
+def test_without_a_command_it_prints_help_and_installs_nothing(checkout: Path) -> None:
+    shutil.copy(CHECKOUT / "manage.py", checkout)
+    printed = subprocess.run(
+        [BASE_PYTHON, "manage.py"], cwd=checkout, capture_output=True, text=True, check=True
+    )
+    assert "python3 manage.py demo" in printed.stdout
+    assert not (checkout / ".venv").exists()

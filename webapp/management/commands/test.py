@@ -25,6 +25,8 @@ OLDEST = "3.9"
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 OWN_WORDS = ("--full", "--")
 CORES = 2
+SLOWEST = "--durations=50"
+"""The option that lists the slowest tests, so that a slow one is noticed when it comes."""
 WAITING_WORKERS = 3
 """The workers for the three groups of tests that mostly wait: see tests/conftest.py."""
 
@@ -176,4 +178,5 @@ def pytest_command(is_full: bool, for_pytest: list[str]) -> list[str]:
         else ["-n", workers, "--dist", "loadgroup", "--no-loadscope-reorder"]
     )
     chosen = [] if is_full or "-m" in for_pytest else ["-m", "not long"]
-    return [sys.executable, "-m", "pytest", *spread, *chosen, *for_pytest]
+    slowest = [] if for_pytest else [SLOWEST]
+    return [sys.executable, "-m", "pytest", *spread, *chosen, *slowest, *for_pytest]
