@@ -4,8 +4,9 @@
 
 Each FILE is CSV with `instance_type`, `region`, `usd_per_hour`, `first_seen`, `last_seen` and
 `source`, the purchase option in `purchase_option` or `price_kind`, and the provider in `provider`
-(none: AWS). A figure is compared with the row that Trimtab would use on its day. `--check` fails if
-fewer than 98 % of the rows agree.
+(none: AWS). The rows are drawn from the whole bundled table, so many have no second source: nothing
+confirms these. A figure is compared with the row that Trimtab would use on its day. `--check` fails
+if fewer than 98 % of the drawn rows with a second source agree.
 """
 
 from __future__ import annotations
@@ -64,13 +65,11 @@ class Comparison:
         return _days_apart(self.row, self.figure) == 0
 
     def line(self) -> str:
-        key, figure = self.row.key, self.figure
+        figure = self.figure
         verdict = "agrees" if self.agrees else f"differs by {100 * self.difference:+.1f} %"
         when = "" if self.is_of_the_time else ", of another time"
         return (
-            f"{key.provider} {key.instance_type} {key.region or 'any region'} "
-            f"{key.purchase_option}: ${self.row.usd_per_hour} ({self.row.source}, "
-            f"{self.row.valid_from.date()} to {_last(self.row)}); ${figure.usd_per_hour} "
+            f"{_words(self.row)}; ${figure.usd_per_hour} "
             f"({figure.source}, {figure.first} to {figure.last}{when}): {verdict}"
         )
 
@@ -107,28 +106,42 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--check", action="store_true")
     asked = parser.parse_args()
-    known = compare(bundled_prices(), read_figures(asked.files))
-    chosen = random.Random(asked.seed).sample(known, min(asked.rows, len(known)))  # noqa: S311
-    for comparison in chosen:
-        print(comparison.line())
-    _print_summary(chosen, len(known))
-    agreed = sum(comparison.agrees for comparison in chosen)
-    is_kept = bool(chosen) and agreed >= PROMISED * len(chosen)
+    every = bundled_prices()
+    known = {each.row: each for each in compare(every, read_figures(asked.files))}
+    drawn = random.Random(asked.seed).sample(every, min(asked.rows, len(every)))  # noqa: S311
+    for row in drawn:
+        print(known[row].line() if row in known else f"{_words(row)}: no second source")
+    compared = [known[row] for row in drawn if row in known]
+    _print_summary(drawn, compared)
+    print(f"of all {len(every):,} rows, {len(known):,} have a second source")
+    agreed = sum(comparison.agrees for comparison in compared)
+    is_kept = bool(compared) and agreed >= PROMISED * len(compared)
     return 0 if is_kept or not asked.check else 1
 
 
-def _print_summary(chosen: Sequence[Comparison], known: int) -> None:
+def _print_summary(drawn: Sequence[PriceRow], chosen: Sequence[Comparison]) -> None:
     agreed = sum(each.agrees for each in chosen)
     print(
-        f"\n{agreed} of {len(chosen)} random rows agree within {100 * SAME:.1f} %, of "
-        f"{known:,} rows that another source has, of {len(bundled_prices()):,}"
+        f"\nof {len(drawn):,} random rows, {agreed} agree within {100 * SAME:.1f} %, "
+        f"{len(chosen) - agreed} differ, {len(drawn) - len(chosen):,} have no second source"
     )
+    single = [row for row in drawn if row not in {each.row for each in chosen}]
+    for option, count in Counter(row.key.purchase_option for row in single).most_common():
+        print(f"  {count:4} without a second source are {option.replace('_', ' ')} prices")
     of_the_time = [each for each in chosen if each.is_of_the_time]
     same = sum(each.agrees for each in of_the_time)
     print(f"seen while the row was valid: {same} of {len(of_the_time)} agree")
     for source, count in Counter(each.figure.source for each in chosen).most_common():
         days = [each.figure.last for each in chosen if each.figure.source == source]
         print(f"  {count:4} by {source}, last seen {min(days)} to {max(days)}")
+
+
+def _words(row: PriceRow) -> str:
+    key = row.key
+    return (
+        f"{key.provider} {key.instance_type} {key.region or 'any region'} {key.purchase_option}: "
+        f"${row.usd_per_hour} ({row.source}, {row.valid_from.date()} to {_last(row)})"
+    )
 
 
 def _figure(line: Mapping[str, str]) -> Figure:

@@ -45,7 +45,7 @@ def availability(
 
     Args:
         priced_on: when its price was last confirmed.
-        ran_on: when a run last used its family.
+        ran_on: when the judged run used its family; other runs are known to the machine.
     """
     if machine.ended is not None and on >= machine.ended:
         ended = f"no longer offered: its provider ended it on {machine.ended}"
@@ -54,6 +54,7 @@ def availability(
         return Availability(False, f"not offered yet: first listed on {machine.first_seen}")
     if not machine.is_unlisted or on <= machine.last_seen:
         return Availability(True)
+    ran_on = max(filter(None, (ran_on, machine.ran_on)), default=None)
     found = {"a run used its family": ran_on, "its price was confirmed": priced_on}
     later = [f"{what} on {day}" for what, day in found.items() if day and day > machine.last_seen]
     if not later:

@@ -13,7 +13,7 @@ from advisor.pricing.bundled import read_tables
 from advisor.pricing.providers import DEFAULT, machine_name
 
 GIB = 1024**3
-_DAYS = ("first_seen", "last_seen", "ended")
+_DAYS = ("first_seen", "last_seen", "ended", "ran_on")
 _BURSTABLE = re.compile(r"t\d.*|.*-flex")
 
 
@@ -60,6 +60,9 @@ class InstanceType:
     known."""
     end_source: str = ""
     """The place where the end was announced."""
+    ran_on: date | None = None
+    """The day of the newest known run of the workspace that used its family in the region; None:
+    not known, or not asked because the machine is listed."""
 
     @property
     def family(self) -> str:

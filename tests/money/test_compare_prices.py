@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.price import PriceKey, PriceRow
 from tools import compare_prices
 
@@ -71,9 +72,12 @@ def test_the_command_prints_each_row_and_how_many_agree(tmp_path, monkeypatch, c
     columns = "instance_type,region,price_kind,usd_per_hour,first_seen,last_seen,source\n"
     line = "{},us-east-1,on_demand,{},2026-07-01,2026-07-20,other\n"
     file.write_text(columns + line.format("g5.xlarge", "1.006") + line.format("g6.xlarge", "9"))
-    monkeypatch.setattr("sys.argv", ["compare_prices", str(file), "--check"])
+    monkeypatch.setattr("sys.argv", ["compare_prices", str(file), "--check", "--rows=9999"])
     assert compare_prices.main() == 1
     said = capsys.readouterr().out
     assert "g5.xlarge us-east-1 on_demand: $1.006 (" in said
-    assert "1 of 2 random rows agree within 0.1 %, of 2 rows that another source has" in said
+    others = len(bundled_prices()) - 2
+    assert f"1 agree within 0.1 %, 1 differ, {others:,} have no second source" in said
+    assert "c5.large us-east-1 spot: $" in said
+    assert said.count(": no second source\n") == others
     assert "2 by other, last seen 2026-07-20 to 2026-07-20" in said

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 from trimtab.wire import Declaration
 
 from advisor.pricing.availability import availability
 from advisor.pricing.catalogue import catalogue
+from tests.web import factories
 from tests.web.training import Training, upload
 from webapp.advice.models import Recommendation
 from webapp.analysis import tasks
@@ -20,6 +23,8 @@ from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db
 REGION = "us-east-1"
+GONE = "c8i.xlarge"
+PRICES_OF_IT = f"/prices/?q={GONE}&region={REGION}&service=ec2&option=on_demand"
 
 
 class OnALargeMachine(Training):
@@ -61,6 +66,55 @@ def test_a_type_that_a_region_no_longer_has_is_recommended_no_more(owner):
     assert "not in its provider's list since" in candidate(later, first)["rejected_because"]
     advised = Recommendation.objects.get(run=later, kind="change_instance_type")
     assert advised.change["instance_type"] != first
+
+
+def ran_on(person, name: str, days_ago: int = 0, **more: str) -> Run:  # type: ignore[no-untyped-def]
+    """Store a run of another job, on a machine of that type."""
+    began = timezone.now() - timedelta(days=days_ago)
+    run = factories.run(factories.job(person.workspace, f"other-{uuid4()}.py"), started_at=began)
+    factories.node(run, **{"instance_type": name, "region": REGION} | more)
+    return run
+
+
+def advised_after(person, gone: str) -> tuple[str, str]:  # type: ignore[no-untyped-def]
+    """Evaluate a run. Return why the gone type isn't proposed, and what to check before it is."""
+    run = upload(person.workspace, OnALargeMachine("train.py", minutes=10, vcpus=8))
+    tasks.evaluate(str(run.pk))
+    found = candidate(run, gone)
+    return found["rejected_because"], found["to_check"]
+
+
+@pytest.mark.parametrize("name", ["c8i.xlarge", "c8i.4xlarge", "ml.c8i.xlarge"])
+def test_a_run_of_another_job_shows_that_a_type_can_be_started(owner, name):
+    sync_bundled()
+    listed(GONE, gone_at=timezone.now())
+    day = ran_on(owner, name).began_at.date()
+    why_not, to_check = advised_after(owner, GONE)
+    assert why_not == ""
+    assert f"but a run used its family on {day}: check that your region still" in to_check
+
+    run = Run.objects.get(job__name="train.py")
+    page = owner.page(reverse("dashboard:run", args=[run.pk]))
+    table = owner.page(reverse("advice:what_if", args=[run.pk]))
+    for text in (page, table):
+        assert to_check[1:] in text
+    assert to_check in owner.page(PRICES_OF_IT)
+
+
+def test_only_later_runs_in_the_region_count_and_never_anybody_elses(owner, stranger):
+    sync_bundled()
+    listed(GONE, gone_at=timezone.now())
+    ran_on(stranger, GONE)
+    ran_on(owner, GONE, days_ago=9)
+    ran_on(owner, GONE, region="eu-west-1")
+    ran_on(owner, "c7i.large")
+    deleted = ran_on(owner, GONE)
+    deleted.deleted_at = timezone.now()
+    deleted.save()
+    why_not, to_check = advised_after(owner, GONE)
+    assert "and no later price or run is known" in why_not
+    assert to_check == ""
+    assert "and no later price or run is known" in owner.page(PRICES_OF_IT)
 
 
 def test_what_is_gone_in_one_region_is_there_in_another():

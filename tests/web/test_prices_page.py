@@ -101,7 +101,8 @@ def test_it_asks_the_database_as_often_for_many_as_for_few(owner):
             owner.page(address)
         return len(captured)
 
-    assert count(PRICES) == count(f"{PRICES}?q=p3.8xlarge")
+    assert count(PRICES) == count(f"{PRICES}?q=g5.xlarge")
+    assert count(f"{PRICES}?q=p3") == count(f"{PRICES}?q=p3.8xlarge") == count(PRICES) + 1
 
 
 def test_the_list_as_csv_is_what_the_page_shows_at_your_rate(owner):

@@ -14,6 +14,7 @@ from advisor.advice import checkpointing
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.costing.cost import RunCost
 from advisor.costing.recoverable import node_costs, recoverable
+from advisor.pricing.catalogue import Catalogue
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand, demand_of
 from advisor.sizing.interruptions import InterruptionRate
@@ -36,7 +37,7 @@ from webapp.measurements.selectors.evidence import (
     machine_speeds,
     measurements_of,
 )
-from webapp.prices.machines import catalogue_in
+from webapp.prices.machines import catalogue_for, catalogue_in
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
 
@@ -83,7 +84,7 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         if has_price
         else [],
         book_for(run.workspace, demand, outcome.book),
-        catalogue_in(demand.region, demand.provider) if demand else catalogue_in(""),
+        _catalogue(run, demand),
         timezone.now(),
         PRESETS[run.workspace.preset],
         may_buy=may_buy,
@@ -97,6 +98,12 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
             node_costs(outcome.cost),
         ),
     )
+
+
+def _catalogue(run: Run, demand: Demand | None) -> Catalogue:
+    if demand is None:
+        return catalogue_in("")
+    return catalogue_for(run.workspace, demand.region, demand.provider)
 
 
 def _interrupted(

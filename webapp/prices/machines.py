@@ -1,16 +1,19 @@
-"""The instance types available in a region, from the bundled table and later refreshes."""
+"""The instance types available in a region, from the bundled table, later refreshes, and runs."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 from django.db.models import CharField, QuerySet
 
 from advisor.pricing.catalogue import Catalogue, InstanceType, catalogue
-from advisor.pricing.providers import DEFAULT
+from advisor.pricing.providers import DEFAULT, machine_name, services, sold_as
+from webapp.accounts.models import Workspace
 from webapp.database.prepared import Models, Slot
 from webapp.prices.models import Machine
+from webapp.runs.machine_use import last_uses
 
 
 def catalogue_in(region: str, provider: str = DEFAULT) -> Catalogue:
@@ -24,6 +27,38 @@ def catalogue_in(region: str, provider: str = DEFAULT) -> Catalogue:
         machine = types.get(row.instance_type) or InstanceType.from_document(row.hardware)
         types[row.instance_type] = as_offered(machine, row)
     return Catalogue(types)
+
+
+def catalogue_for(workspace: Workspace, region: str, provider: str = DEFAULT) -> Catalogue:
+    """Return the types of a region, each unlisted one with the last day on which the workspace's
+    runs used its family there.
+    """
+    types = catalogue_in(region, provider)
+    missing = [each for each in types.values() if each.is_unlisted and each.provider == provider]
+    days = family_days(workspace, {region}, missing)
+    used = {each.name: replace(each, ran_on=days.get((each.family, region))) for each in missing}
+    return Catalogue({**types, **used})
+
+
+def family_days(
+    workspace: Workspace, regions: Collection[str], unlisted: Collection[InstanceType]
+) -> dict[tuple[str, str], date]:
+    """Return (family, region) -> the last day on which the workspace's runs used a machine of it.
+
+    Only the families of the types in `unlisted` are read, in one query; none if there are none.
+    """
+    families = {each.family for each in unlisted}
+    if not families:
+        return {}
+    kin = {each.name for each in unlisted} | {
+        name for name, each in catalogue().items() if each.family in families
+    }
+    sold = {sold_as(service, name) for service in services() for name in kin}
+    days: dict[tuple[str, str], date] = {}
+    for use in last_uses(workspace, regions, sold):
+        key = machine_name(use.instance_type).partition(".")[0], use.region
+        days[key] = max(use.day, days.get(key, use.day))
+    return days
 
 
 @Models

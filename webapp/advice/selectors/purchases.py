@@ -18,7 +18,7 @@ from advisor.sizing.demand import Demand
 from webapp.accounts.models import Workspace
 from webapp.advice.selectors.interruptions import rate_of
 from webapp.prices.book import rows_elsewhere
-from webapp.prices.machines import catalogue_in
+from webapp.prices.machines import catalogue_for
 from webapp.runs.models import Node, Run, Session
 
 MOST_SESSIONS = 20_000
@@ -40,7 +40,10 @@ def allowed_for(
     may_commit = RESERVED in ways and reserved(demand, book, now) is not None
     return Buying(
         ways=ways,
-        regions={name: catalogue_in(name, demand.provider) for name in _others(workspace, demand)},
+        regions={
+            name: catalogue_for(workspace, name, demand.provider)
+            for name in _others(workspace, demand)
+        },
         use=_use(workspace, nodes[0], now) if may_commit else None,
         spot=rate_of(workspace, replace(demand, purchase_option=SPOT), now) if may_spot else None,
     )

@@ -22,7 +22,7 @@ from webapp.analysis.models import Judgement
 from webapp.measurements.selectors.evidence import evidence_of
 from webapp.prices import scope as prices
 from webapp.prices.book import price_book
-from webapp.prices.machines import catalogue_in
+from webapp.prices.machines import catalogue_for
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
 
@@ -63,7 +63,7 @@ def what_if_of(run: Run, asked: Question, takes_recorded_checkpoint: bool) -> Wh
         MissingError: too little is known of the run, or a region has no prices.
     """
     demand = _demand(run)
-    catalogue = catalogue_in(demand.region, demand.provider)
+    catalogue = catalogue_for(run.workspace, demand.region, demand.provider)
     if demand.instance_type not in catalogue:
         detail = f"Insufficient data: the hardware of {demand.instance_type or 'it'} isn't known."
         raise MissingError(detail, "run_id", "Declare or correct the run's instance type.")
@@ -86,7 +86,7 @@ def what_if_of(run: Run, asked: Question, takes_recorded_checkpoint: bool) -> Wh
         catalogue,
         now,
         PRESETS[run.workspace.preset],
-        {region: catalogue_in(region, demand.provider) for region in others},
+        {region: catalogue_for(run.workspace, region, demand.provider) for region in others},
     )
     if all(each.usd_per_hour is None for each in answer.table):
         detail = f"No machine has a price for {', '.join(options)} in the asked regions."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,7 +20,7 @@ from advisor.pricing.staleness import Staleness, staleness
 from webapp.accounts.models import Workspace
 from webapp.prices import scope
 from webapp.prices.book import plain, plain_discount
-from webapp.prices.machines import as_offered
+from webapp.prices.machines import as_offered, family_days
 from webapp.prices.models import Machine, Price
 
 KEY = (
@@ -105,21 +105,21 @@ def keys(workspace: Workspace, question: Question) -> QuerySet[Price, dict[str, 
 def rows(
     workspace: Workspace, keys_of_page: Sequence[dict[str, Any]], moment: datetime
 ) -> list[Row]:
-    """Return the page's keys with their prices, in three queries."""
+    """Return the page's keys with their prices, in at most four queries."""
     wanted = [PriceKey(**key) for key in keys_of_page]
     names = {key.instance_type for key in wanted}
     prices = scope.prices_of(workspace).filter(Q(instance_type__in=names) | Q(instance_type=""))
     discounts = [plain_discount(row) for row in scope.discounts_of(workspace)]
     book = PriceBook([plain(row) for row in prices], discounts)
-    at_list, unlisted = book.at_list(), _unlisted(wanted)
-    return [_row(key, book, at_list, unlisted, moment) for key in wanted]
+    at_list, machines = book.at_list(), _machines(workspace, wanted)
+    return [_row(key, book, at_list, machines.get(key), moment) for key in wanted]
 
 
 def _row(
     key: PriceKey,
     book: PriceBook,
     at_list: PriceBook,
-    unlisted: Mapping[tuple[str, str], Machine],
+    machine: InstanceType | None,
     moment: datetime,
 ) -> Row:
     listed = at_list.price_at(key, moment)
@@ -129,7 +129,7 @@ def _row(
         yours=book.price_at(key, moment),
         machine=catalogue().get(key.instance_type),
         age=staleness(listed.row, timezone.now()) if listed else None,
-        availability=_availability(key, unlisted, listed, moment),
+        availability=_availability(machine, listed, moment),
     )
 
 
@@ -140,19 +140,34 @@ def _unlisted(wanted: Sequence[PriceKey]) -> dict[tuple[str, str], Machine]:
     return {(row.instance_type, row.region): row for row in missing}
 
 
-def _availability(
-    key: PriceKey,
-    unlisted: Mapping[tuple[str, str], Machine],
-    listed: PricedAt | None,
-    moment: datetime,
-) -> Availability:
-    """Return the machine's availability by lists and the price's date; a type that nothing
-    describes counts as offered.
+def _machines(workspace: Workspace, wanted: Sequence[PriceKey]) -> dict[PriceKey, InstanceType]:
+    """Return the machines that are described, as the newest list of the key's region has them, and
+    with the last run of the workspace if it lacks them.
     """
+    unlisted = _unlisted(wanted)
+    found = {key: machine for key in wanted if (machine := _machine(key, unlisted))}
+    missing = [each for each in found.values() if each.is_unlisted]
+    days = family_days(workspace, {key.region for key in found}, missing)
+    return {
+        key: replace(each, ran_on=days.get((each.family, key.region)))
+        for key, each in found.items()
+    }
+
+
+def _machine(key: PriceKey, unlisted: Mapping[tuple[str, str], Machine]) -> InstanceType | None:
     name = machine_name(key.instance_type)
     machine, row = catalogue().get(name), unlisted.get((name, key.region))
-    if row is not None:
-        machine = as_offered(machine or InstanceType.from_document(row.hardware), row)
+    if row is None:
+        return machine
+    return as_offered(machine or InstanceType.from_document(row.hardware), row)
+
+
+def _availability(
+    machine: InstanceType | None, listed: PricedAt | None, moment: datetime
+) -> Availability:
+    """Return the machine's availability by lists, runs and the price's date; a type that nothing
+    describes counts as offered.
+    """
     if machine is None:
         return Availability(True)
     seen_at = listed.row.seen_at if listed else None

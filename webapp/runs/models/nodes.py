@@ -69,8 +69,12 @@ class Node(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["attempt", "machine_id"], name="one_node_a_machine")
         ]
-        # Each analysis asks which other runs were on its machines.
-        indexes = [models.Index(fields=["machine_id"], name="nodes_of_a_machine")]
+        indexes = [
+            # Each analysis asks which other runs were on its machines.
+            models.Index(fields=["machine_id"], name="nodes_of_a_machine"),
+            # Advice asks who last used the few types that lists lack.
+            models.Index(fields=["instance_type", "region"], name="nodes_of_a_type"),
+        ]
         ordering = ["number"]
 
     def __str__(self) -> str:
