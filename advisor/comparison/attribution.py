@@ -9,19 +9,23 @@ phase costs the same, so phases may be absent or take no time.
 If a factor is 0 in one of the runs (an own machine that costs nothing), the limit of the formula
 applies: the factors that are 0 account for the whole difference (Ang, Liu, "Handling zero values in
 the logarithmic mean Divisia index decomposition approach", Energy Policy 35, 2007).
+
+The electricity of own machines is a product of its own: its price per hour x nodes x hours. The
+terms of the sum are those of both products, added up: LMDI-I is consistent in aggregation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 
 from advisor.money import NANO_USD, rounded_usd
 
 DIGITS = 50
-DURATION = "duration"
+MACHINES, ELECTRICITY, DURATION = "instance type", "electricity", "duration"
 OTHER_TIME = "other time"
+_PRICE = "price"
 _SECONDS_PER_HOUR = 3600
 _SAME = Decimal("1e-6")
 _Exact = dict[str, Decimal]
@@ -29,7 +33,8 @@ _Exact = dict[str, Decimal]
 
 @dataclass(frozen=True)
 class CostFactors:
-    """`cost_usd` = `usd_per_hour` (of one node) x `node_count` x hours x a remaining factor."""
+    """`cost_usd` = `usd_per_hour` (of one node) x `node_count` x hours x a remaining factor, and
+    `electricity_usd`."""
 
     cost_usd: Decimal
     usd_per_hour: Decimal
@@ -37,6 +42,8 @@ class CostFactors:
     duration_seconds: Decimal
     phase_seconds: Mapping[str, Decimal] = field(default_factory=dict)
     """Parts of the duration; empty: not known."""
+    electricity_usd: Decimal = Decimal(0)
+    """The part of the cost that is electricity."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,9 @@ class Term:
     """A negative `usd` made the second run cheaper."""
 
     name: str
-    """`instance type`, `node count`, `duration`, or `other`: shares of machines, nodes that joined
-    or left, price changes, a provider's minimum. For a part: the phase."""
+    """`instance type`, `node count`, `duration`, `electricity`: the GPUs' power and its price; or
+    `other`: shares of machines, nodes that joined or left, price changes, a provider's minimum. For
+    a part: the phase."""
     usd: Decimal
     parts: tuple[Term, ...] = ()
     """The term of duration by phase, if both runs have phases. The parts add up to `usd`."""
@@ -55,16 +63,48 @@ def attribute(a: CostFactors, b: CostFactors) -> tuple[Term, ...] | None:
     """Return the terms of `b`'s cost minus `a`'s in whole nano-USD. They add up to it exactly.
 
     Return None if the figures are inconsistent: one is negative, or a cost is 0 and none of its
-    factors is, or the reverse. `other` is present only if it differs.
+    factors is, or the reverse. `other` and `electricity` are present only if needed.
     """
-    if min(*_numbers(a), *_numbers(b)) < 0 or not (_agrees(a) and _agrees(b)):
-        return None
-    difference = b.cost_usd - a.cost_usd
     with localcontext() as context:
         context.prec = DIGITS
-        exact = _with_zeros(a, b) if not (a.cost_usd and b.cost_usd) else _terms(a, b)
-        terms = _rounded(exact, difference)
-        return tuple(_with_phases(term, a, b) if term.name == DURATION else term for term in terms)
+        products = {MACHINES: (_machines(a), _machines(b))}
+        if a.electricity_usd or b.electricity_usd:
+            products[ELECTRICITY] = _electricity(a), _electricity(b)
+        pairs = list(products.values())
+        if any(min(_numbers(run)) < 0 or not _agrees(run) for pair in pairs for run in pair):
+            return None
+        terms = _rounded(_summed(products), b.cost_usd - a.cost_usd)
+        return tuple(
+            _with_phases(term, a, b, pairs) if term.name == DURATION else term for term in terms
+        )
+
+
+def _machines(run: CostFactors) -> CostFactors:
+    """Return the run without its electricity. Both are rounded apart, so a machine that costs
+    nothing may seem to cost some nano-dollars.
+    """
+    usd = run.cost_usd - run.electricity_usd
+    rounding = max(NANO_USD * run.node_count, _SAME * run.cost_usd)
+    is_free = run.electricity_usd and not run.usd_per_hour and abs(usd) <= rounding
+    return replace(run, cost_usd=Decimal(0) if is_free else usd)
+
+
+def _electricity(run: CostFactors) -> CostFactors:
+    """Return the electricity alone, at its price for an hour of a node."""
+    node_hours = run.node_count * run.duration_seconds / _SECONDS_PER_HOUR
+    usd_per_hour = run.electricity_usd / node_hours if node_hours else Decimal(0)
+    return replace(run, cost_usd=run.electricity_usd, usd_per_hour=usd_per_hour)
+
+
+def _summed(products: Mapping[str, tuple[CostFactors, CostFactors]]) -> _Exact:
+    """Return the sums of the products' terms; each product's price is a term of its own."""
+    exact: _Exact = {}
+    for price, (a, b) in products.items():
+        terms = _terms(a, b) if a.cost_usd and b.cost_usd else _with_zeros(a, b)
+        for name, usd in terms.items():
+            of = price if name == _PRICE else name
+            exact[of] = exact.get(of, Decimal(0)) + usd
+    return exact
 
 
 def _agrees(run: CostFactors) -> bool:
@@ -78,7 +118,7 @@ def _numbers(run: CostFactors) -> tuple[Decimal, ...]:
 
 def _factors(run: CostFactors) -> _Exact:
     return {
-        "instance type": run.usd_per_hour,
+        _PRICE: run.usd_per_hour,
         "node count": Decimal(run.node_count),
         DURATION: run.duration_seconds / _SECONDS_PER_HOUR,
     }
@@ -116,11 +156,14 @@ def _logarithmic_mean(x: Decimal, y: Decimal) -> Decimal:
     return x if x == y else (x - y) / (x / y).ln()
 
 
-def _with_phases(term: Term, a: CostFactors, b: CostFactors) -> Term:
-    if not a.phase_seconds or not b.phase_seconds or not (a.cost_usd and b.cost_usd):
+def _with_phases(
+    term: Term, a: CostFactors, b: CostFactors, products: Sequence[tuple[CostFactors, CostFactors]]
+) -> Term:
+    paid = [(x.cost_usd, y.cost_usd) for x, y in products if x.cost_usd and y.cost_usd]
+    if not a.phase_seconds or not b.phase_seconds or not paid:
         return term
     before, after = _all_time(a), _all_time(b)
-    costs = _logarithmic_mean(b.cost_usd, a.cost_usd)
+    costs = sum((_logarithmic_mean(y, x) for x, y in paid), Decimal(0))
     usd_per_second = costs / _logarithmic_mean(b.duration_seconds, a.duration_seconds)
     moved = {
         name: usd_per_second * (after.get(name, Decimal(0)) - before.get(name, Decimal(0)))

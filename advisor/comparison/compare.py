@@ -124,4 +124,6 @@ def _cost_factors(run: RunFacts) -> CostFactors | None:
         return None
     seconds = Decimal(str(run.duration_seconds))
     phases = {name: Decimal(str(round(s, 6))) for name, s in run.phase_seconds.items()}
-    return CostFactors(run.cost_usd, run.usd_per_hour, run.node_count, seconds, phases)
+    return CostFactors(
+        run.cost_usd, run.usd_per_hour, run.node_count, seconds, phases, run.electricity_usd
+    )

@@ -25,6 +25,8 @@ class RunFacts:
     """The price of one node, if all nodes are alike."""
     duration_seconds: float | None = None
     cost_usd: Decimal | None = None
+    electricity_usd: Decimal = Decimal(0)
+    """The electricity in the cost; 0 if it has none."""
     basis: str = "list"
     """The price basis: `list` or `your rate`."""
     work: Mapping[str, float] = field(default_factory=dict)

@@ -249,3 +249,61 @@ def test_it_says_in_words_what_made_the_difference():
         "−$5.09 in total: −$3.91 instance type, −$1.18 node count, −$0.0058 duration."
     )
     assert why(None) == why(attribute(RUN_1, RUN_1)) == ""
+
+
+def on_own_gpus(
+    usd_per_hour: str, kwh_usd: str, seconds: int, phases: dict[str, int]
+) -> CostFactors:
+    """Return a run on one own machine whose electricity costs `kwh_usd` in all."""
+    machine = Decimal(usd_per_hour) * seconds / 3600
+    return CostFactors(
+        machine.quantize(NANO) + Decimal(kwh_usd),
+        Decimal(usd_per_hour),
+        1,
+        Decimal(seconds),
+        {name: Decimal(s) for name, s in phases.items()},
+        electricity_usd=Decimal(kwh_usd),
+    )
+
+
+@pytest.mark.parametrize("usd_per_hour", ["0", "2"])
+def test_electricity_is_divided_like_the_machines_by_time_and_by_its_own_change(usd_per_hour):
+    a = on_own_gpus(usd_per_hour, "0.30", 3600, {"train": 3000, "evaluate": 600})
+    b = on_own_gpus(usd_per_hour, "0.30", 7200, {"train": 6000, "evaluate": 1200})
+    attribution = attribute(a, b)
+    assert attribution is not None
+    by_name = {term.name: term for term in attribution}
+    assert sum(term.usd for term in attribution) == b.cost_usd - a.cost_usd
+    # The GPUs took as much energy in twice the time: half the power.
+    half = (Decimal("0.30") * Decimal(2).ln()).quantize(NANO)
+    assert by_name["electricity"].usd == -half
+    assert by_name["duration"].usd == half + Decimal(usd_per_hour)
+    assert by_name["instance type"].usd == 0
+    assert sum(part.usd for part in by_name["duration"].parts) == by_name["duration"].usd
+    assert {part.name for part in by_name["duration"].parts} == {"train", "evaluate"}
+
+
+def test_electricity_that_only_one_run_had_is_a_term_of_its_own():
+    a, b = (on_own_gpus("0", usd, 3600, {}) for usd in ("0", "0.25"))
+    assert terms(a, b)["electricity"] == Decimal("0.25")
+    assert terms(b, a)["electricity"] == Decimal("-0.25")
+
+
+def test_the_rounding_of_days_is_no_cost_of_a_machine_that_costs_nothing():
+    run = on_own_gpus("0", "0.25", 3600, {})
+    for cost in (Decimal("0.250000001"), Decimal("0.249999999")):
+        assert sum(terms(run, replace(run, cost_usd=cost)).values()) == cost - run.cost_usd
+    assert attribute(run, replace(run, cost_usd=Decimal("0.26"))) is None
+
+
+@given(any_factors, any_factors, st.fractions(0, 1), st.fractions(0, 1))
+def test_with_electricity_the_terms_sum_to_the_difference(a, b, first, second):
+    a, b = (
+        replace(run, electricity_usd=(run.cost_usd * Decimal(float(share))).quantize(NANO))
+        for run, share in ((a, first), (b, second))
+    )
+    found = attribute(a, b)
+    if found is not None:
+        assert sum(term.usd for term in found) == b.cost_usd - a.cost_usd
+    there, back = found, attribute(b, a)
+    assert (there is None) is (back is None)

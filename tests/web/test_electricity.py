@@ -60,8 +60,8 @@ class OnOwnGpus(Training):
         return block
 
 
-def analysed(owner: Person, is_measured: bool = True) -> Run:
-    training = OnOwnGpus("train.py", minutes=5, gpus=2)
+def analysed(owner: Person, is_measured: bool = True, minutes: float = 5) -> Run:
+    training = OnOwnGpus("train.py", minutes=minutes, gpus=2, machine=f"machine-{minutes}")
     training.is_measured = is_measured
     run = upload(owner.workspace, training)
     tasks.evaluate(str(run.pk))
@@ -176,3 +176,22 @@ def test_a_rate_with_other_electricity_from_the_same_day_is_another_rate(owner: 
     answer = owner.client.post(ADD, RATE | {"usd_per_kwh": "0.30"})
     assert "already has a rate from 2026-01-01" in answer.content.decode()
     assert owner.client.get(reverse("prices:rates_csv")).getvalue().decode().endswith("0.25,1.4\n")
+
+
+@pytest.mark.parametrize("usd_per_hour", ["0", "1.80"])
+def test_two_runs_costs_are_divided_by_cause_with_their_electricity(
+    service: SimpleNamespace, usd_per_hour: str
+) -> None:
+    owner = service.owner
+    owner.client.post(ADD, RATE | {"usd_per_hour": usd_per_hour})
+    short, long = analysed(owner), analysed(owner, minutes=10)
+    address = f"/api/v1/compare?a={short.pk}&b={long.pk}"
+    answer = owner.client.get(address, headers=service.headers).json()
+    usd = {term["name"]: Decimal(term["usd"]) for term in answer["attribution"]}
+    assert short.cost_usd is not None
+    assert long.cost_usd is not None
+    assert sum(usd.values()) == long.cost_usd - short.cost_usd
+    assert usd["duration"] == pytest.approx(short.cost_usd, rel=Decimal("0.01"))
+    assert abs(usd["electricity"]) < usd["duration"] / 100
+    page = text(owner, f"{reverse('dashboard:compare')}?a={short.pk}&b={long.pk}")
+    assert "electricity" in page.lower()

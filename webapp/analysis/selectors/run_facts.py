@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from types import SimpleNamespace
 
 from advisor.comparison.run_facts import RunFacts
@@ -24,6 +25,7 @@ def run_facts(run: Run, completeness: Completeness) -> RunFacts:
         usd_per_hour=summary.usd_per_hour,
         duration_seconds=run.duration.total_seconds() if run.duration else None,
         cost_usd=run.cost_usd,
+        electricity_usd=_electricity_usd(run),
         basis=summary.basis,
         work=run.work,
         workload=run.workload,
@@ -34,6 +36,14 @@ def run_facts(run: Run, completeness: Completeness) -> RunFacts:
         quality=run.metrics,
         incomplete_because=completeness.because,
     )
+
+
+def _electricity_usd(run: Run) -> Decimal:
+    """Return the electricity in the run's cost; 0 if no rate has a price for it, or no power was
+    measured.
+    """
+    electricity = run.summary.electricity
+    return (electricity and electricity.usd) or Decimal(0)
 
 
 def _settings(run: Run) -> dict[str, object]:
