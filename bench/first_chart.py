@@ -87,7 +87,7 @@ def _served() -> Iterator[str]:
     """
     subprocess.run([sys.executable, "-c", PREPARE], check=True)
     port = free_port()
-    command = [sys.executable, "-m", "webapp.http.front", "--bind", f"127.0.0.1:{port}"]
+    command = [sys.executable, "-m", "webapp.web_server", "--bind", f"127.0.0.1:{port}"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:
         wait_until(lambda: _listens(port), START_SECONDS, "the web server listens")
         yield f"http://localhost:{port}"

@@ -24,7 +24,7 @@ from tests.migrated import migrated_database
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # What tells each process of the service from the others in its command line.
-MARKS = {"redis": "redis.sock", "worker": " worker ", "beat": " beat ", "web": "webapp.http.front"}
+MARKS = {"redis": "redis.sock", "worker": " worker ", "beat": " beat ", "web": "webapp.web_server"}
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""The WSGI application that `webapp.http.front` serves."""
+"""The WSGI application that `webapp.web_server` serves."""
 
 import gc
 import os

@@ -17,8 +17,8 @@ from trimtab.packing import PART_BYTES
 
 from advisor.importers.bounds import Bounds
 from tests.running_service import CHECKOUT
-from webapp.http.front import connections
 from webapp.imports import description, queue
+from webapp.web_server import connections
 
 FOLDER = CHECKOUT / "kubernetes"
 VERSIONS = ("1.30", "1.37")

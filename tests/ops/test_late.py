@@ -11,7 +11,7 @@ from tests.running_service import CHECKOUT
 
 WEB = """
 import sys
-import webapp.http.front
+import webapp.web_server
 import webapp.wsgi
 assert "pandas" in sys.modules, "imported by what pages need"
 assert "pandas.core" not in sys.modules, "loaded before somebody needs it"

@@ -17,7 +17,7 @@ from typing import Any
 if __name__ == "__main__":
     from django.conf import settings
 
-    from webapp.http.front.__main__ import main
+    from webapp.web_server.__main__ import main
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     settings.ROOT_URLCONF = "tests.processes.holding"

@@ -22,14 +22,14 @@ import pytest
 import uvloop
 
 from tests.running_service import wait_until
-from webapp.http.front import __main__ as process
-from webapp.http.front import connections as limits
-from webapp.http.front import exchange, server, stream
-from webapp.http.front.connections import Connections
-from webapp.http.front.server import Front
 from webapp.http.gathered import Answered, Asked, Operation
 from webapp.ingest import artefacts
 from webapp.service.address import Bind
+from webapp.web_server import __main__ as process
+from webapp.web_server import connections as limits
+from webapp.web_server import exchange, server, stream
+from webapp.web_server.connections import Connections
+from webapp.web_server.server import Front
 
 LARGE_BYTES = 8_000_000
 PATIENCE_SECONDS = 20

@@ -13,9 +13,9 @@ import pytest
 import uvloop
 
 from tests.service.test_front import Nothing
-from webapp.http.front import __main__ as main
-from webapp.http.front.connections import Connections
-from webapp.http.front.server import Front
+from webapp.web_server import __main__ as main
+from webapp.web_server.connections import Connections
+from webapp.web_server.server import Front
 
 
 def _hello(environ: dict[str, Any], start_response: Any) -> list[bytes]:

@@ -15,9 +15,9 @@ from django.test import override_settings
 
 from tests.running_service import wait_until
 from tests.service.test_front import PATIENCE_SECONDS, Running, running
-from webapp.http.front import gathering
-from webapp.http.front.application import PIECE_BYTES
 from webapp.http.gathered import Answered, Asked, headers_of_middleware, is_own_host
+from webapp.web_server import gathering
+from webapp.web_server.application import PIECE_BYTES
 
 
 class Shouting:

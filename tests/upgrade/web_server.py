@@ -26,7 +26,7 @@ def serving(folder: Path) -> Iterator[str]:
     """Starts it, as `up` does; its URL."""
     address = f"127.0.0.1:{free_port()}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "webapp.http.front", "--bind", address],
+        [sys.executable, "-m", "webapp.web_server", "--bind", address],
         cwd=CHECKOUT,
         env=environment(folder) | {"TRIMTAB_BASE_URL": f"http://{address}"},
         stdout=subprocess.DEVNULL,

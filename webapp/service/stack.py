@@ -133,7 +133,7 @@ def _worker() -> list[str]:
 
 
 def _web(bind: Bind) -> list[str]:
-    return [sys.executable, "-m", "webapp.http.front", "--bind", str(bind)]
+    return [sys.executable, "-m", "webapp.web_server", "--bind", str(bind)]
 
 
 def _web_processes() -> int:

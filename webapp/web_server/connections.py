@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from webapp.http.front.stream import Stream
+    from webapp.web_server.stream import Stream
 
 HEAD_SECONDS = 20
 """The longest time from the opening of a connection to the end of the head of its first request."""

@@ -16,7 +16,7 @@ from wsgiref.util import FileWrapper
 from django.conf import settings
 from django.http import HttpResponse
 
-from webapp.http.front.stream import Head
+from webapp.web_server.stream import Head
 
 WITHOUT_CONTENT = (204, 304)
 PIECE_BYTES = 64 * 1024

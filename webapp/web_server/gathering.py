@@ -11,9 +11,9 @@ from functools import partial
 from django.db import close_old_connections
 from django.http import HttpResponse
 
-from webapp.http.front.application import PIECE_BYTES
-from webapp.http.front.stream import Head
 from webapp.http.gathered import Answered, Asked, Operation, is_own_host
+from webapp.web_server.application import PIECE_BYTES
+from webapp.web_server.stream import Head
 
 WINDOW_SECONDS, BUSY_WINDOW_SECONDS = 0.2, 0.4
 """The least time between the starts of two groups. Requests that arrive meanwhile are answered

@@ -1,4 +1,4 @@
-"""The web server as a process: `python -m webapp.http.front --bind 127.0.0.1:8000`.
+"""The web server as a process: `python -m webapp.web_server --bind 127.0.0.1:8000`.
 
 SIGTERM and SIGINT end it once the requests under way are answered, after five seconds at most.
 """
@@ -24,11 +24,11 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from webapp import env
-from webapp.http.front.connections import Connections
-from webapp.http.front.server import BACKLOG, Front
 from webapp.service import pulse, watchdog
 from webapp.service.address import AddressError, Bind
 from webapp.service.signals import web_starts
+from webapp.web_server.connections import Connections
+from webapp.web_server.server import BACKLOG, Front
 
 UNIX = "unix:"
 PATIENCE_SECONDS = 5
@@ -46,7 +46,7 @@ logger = logging.getLogger("trimtab.web")
 
 
 def main() -> int:
-    parser = ArgumentParser(prog="python -m webapp.http.front", description="Trimtab's web server")
+    parser = ArgumentParser(prog="python -m webapp.web_server", description="Trimtab's web server")
     parser.add_argument("--bind", required=True, metavar="ADDRESS", help="HOST:PORT or unix:PATH")
     bind = parser.parse_args().bind
     # The name that PostgreSQL shows for its connections.

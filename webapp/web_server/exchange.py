@@ -12,14 +12,14 @@ from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
 from webapp.http.client_address import UNKNOWN, address_of, network
-from webapp.http.front.application import WITHOUT_CONTENT, Answer, appended, environ_of, whole
-from webapp.http.front.connections import Connection
 from webapp.http.gathered import Asked
 from webapp.http.problems import Problem
+from webapp.web_server.application import WITHOUT_CONTENT, Answer, appended, environ_of, whole
+from webapp.web_server.connections import Connection
 
 if TYPE_CHECKING:
-    from webapp.http.front.server import Front
-    from webapp.http.front.stream import Head
+    from webapp.web_server.server import Front
+    from webapp.web_server.stream import Head
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """The largest body of any request; the application has lower limits for most."""

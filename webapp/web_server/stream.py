@@ -22,8 +22,8 @@ from httptools import (
 )
 
 if TYPE_CHECKING:
-    from webapp.http.front.exchange import Exchange
-    from webapp.http.front.server import Front
+    from webapp.web_server.exchange import Exchange
+    from webapp.web_server.server import Front
 
 MOST_HEAD_BYTES = 64 * 1024
 """The largest head; also the most bytes around a body in chunks, from one chunk to the next."""

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 from wsgiref.types import WSGIApplication
 
 from webapp.http.client_address import network
-from webapp.http.front.application import PIECE_BYTES, Answer, answered, whole
-from webapp.http.front.connections import Connection, Connections
-from webapp.http.front.exchange import Exchange
-from webapp.http.front.gathering import Gathering
-from webapp.http.front.stream import GoneError, Head, Stream
 from webapp.http.gathered import Asked, Operation, headers_of_middleware
 from webapp.http.trouble import answer
+from webapp.web_server.application import PIECE_BYTES, Answer, answered, whole
+from webapp.web_server.connections import Connection, Connections
+from webapp.web_server.exchange import Exchange
+from webapp.web_server.gathering import Gathering
+from webapp.web_server.stream import GoneError, Head, Stream
 
 BACKLOG = 1024
 """Connections that the kernel keeps until the loop takes them."""
