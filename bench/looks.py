@@ -109,7 +109,7 @@ class LiveRun:
         self.sent += count
         last_ms = self.sent * SEGMENT_SECONDS * 1000
         Session.objects.filter(node__attempt__run=self.run).update(last_ms=last_ms)
-        progress.derive(self.run)
+        progress.derive_state(self.run)
         self.run.save()
 
     def look(self) -> float:

@@ -16,7 +16,7 @@ from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Node, Run, Segment, Session
-from webapp.runs.progress import missing_segments, sessions_of
+from webapp.runs.progress import count_missing_segments, read_sessions
 
 pytestmark = pytest.mark.django_db
 OURS = {
@@ -43,7 +43,7 @@ def test_a_program_becomes_a_run_of_the_job_that_its_experiment_names(mlflow):
     assert run.tags == {"team": "vision"}
     assert run.workload == {"entry_point": "train.py"}
     assert run.git["commit"] == "abc123"
-    assert missing_segments(sessions_of(run)) == 0
+    assert count_missing_segments(read_sessions(run)) == 0
 
 
 def test_what_was_logged_is_read_again_as_it_was(mlflow):
@@ -82,7 +82,7 @@ def test_a_request_that_is_repeated_logs_nothing_twice(mlflow):
         mlflow.end(run_id, 90)
     assert Segment.objects.count() == 3
     assert len(mlflow.history(run_id, "loss")) == 1
-    assert missing_segments(sessions_of(mlflow.judged(run_id))) == 0
+    assert count_missing_segments(read_sessions(mlflow.judged(run_id))) == 0
 
 
 def test_a_parameter_keeps_its_value(mlflow):
@@ -105,7 +105,7 @@ def test_a_run_ends_as_the_program_says(mlflow, status, state):
     # What is still being sent then counts, and begins nothing.
     mlflow.log(run_id, ("loss", 1.0, 59, 0))
     assert Run.objects.get().state == state
-    assert missing_segments(sessions_of(Run.objects.get())) == 0
+    assert count_missing_segments(read_sessions(Run.objects.get())) == 0
 
 
 def test_a_run_that_ended_goes_on_when_it_is_started_again(mlflow):
@@ -117,7 +117,7 @@ def test_a_run_that_ended_goes_on_when_it_is_started_again(mlflow):
     mlflow.post("runs/log-metric", run_id=run_id, key="loss", value=1, timestamp=mlflow.at(3601))
     mlflow.end(run_id, 3660)
     assert Run.objects.get().state == "finished"
-    assert missing_segments(sessions_of(Run.objects.get())) == 0
+    assert count_missing_segments(read_sessions(Run.objects.get())) == 0
 
 
 def test_system_metrics_are_series_that_rules_judge(mlflow):
@@ -227,7 +227,7 @@ def test_a_program_inside_trimtab_run_logs_to_the_agent_s_run(mlflow, prices, is
     run = mlflow.judged(run_id)
     assert (run.state, run.job.key, run.metrics) == ("finished", agent.job, {"loss": 0.5})
     assert run.summary.cpu_busy_p95_pct < 50
-    assert missing_segments(sessions_of(run)) == 0
+    assert count_missing_segments(read_sessions(run)) == 0
     node = Node.objects.get(attempt__run=run)
     assert node.sessions.get().pk == agent.session_id
     assert node.sessions.get().segments.filter(seq__gte=FIRST_ADDED).count() == 1

@@ -12,7 +12,7 @@ from django.db import connection
 from tests.web import factories, training
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis import tasks
-from webapp.ingest import accept
+from webapp.ingest import declarations
 from webapp.runs.editing import deletion, jobs, merging, runs
 from webapp.runs.models import Job, Run
 
@@ -37,7 +37,7 @@ def at_once(*works: Callable[[int], object]) -> None:
 
 def arrives(workspace: Workspace, job: str) -> Run:
     declaration = training.Training(job).declaration()
-    accept.declaration(workspace, declaration)
+    declarations.store_declaration(workspace, declaration)
     return Run.objects.get(pk=declaration.run_id)
 
 
@@ -95,7 +95,7 @@ def test_edits_of_successive_runs_that_are_uploaded_and_analysed_meanwhile(works
 
     def declared_again(run: Run) -> Callable[[int], object]:
         declaration = training.Training("vision/train.py", run_id=run.pk).declaration()
-        return lambda _: accept.declaration(workspace, declaration)
+        return lambda _: declarations.store_declaration(workspace, declaration)
 
     def delete_and_restore(_: int) -> None:
         deletion.delete_run(second, actor)

@@ -164,7 +164,7 @@ def test_a_machine_that_goes_silent_for_good(machine: Any, failures: Any, settin
     run = node.ends(80 * MINUTE, "")
     assert failures()["failures"] == []
     settings.LOST_AFTER_SECONDS = 0
-    progress.mark_lost(run.last_received_at.replace(year=2030))
+    progress.mark_lost_runs(run.last_received_at.replace(year=2030))
     [failure] = failures()["failures"]
     assert failure["cause"] == "silent"
     assert_all_was_spent(failure, Run.objects.get(pk=run.pk))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def missing(agent) -> int:  # type: ignore[no-untyped-def]
-    return progress.missing_segments(progress.sessions_of(Run.objects.get(pk=agent.run_id)))
+    return progress.count_missing_segments(progress.read_sessions(Run.objects.get(pk=agent.run_id)))
 
 
 def first_half(agent):  # type: ignore[no-untyped-def]
@@ -56,7 +56,7 @@ def test_an_old_piece_hides_none_of_a_run_s_last_minutes(agent, monkeypatch):
     for seq in range(1, 60):
         agent.put(agent.segment(seq))
     run = Run.objects.get()
-    progress.derive(run)
+    progress.derive_state(run)
     nodes = list(Node.objects.prefetch_related("sessions"))
     frame, since = tails.frame(run, nodes, timedelta(minutes=5))
     (node,) = frame.nodes.values()

@@ -15,12 +15,13 @@ from django.test import Client
 from django.utils import timezone
 from trimtab.wire import FIRST_PIECE, LIMITS, Event, encode_segment
 
+from advisor.store.opening import open_store
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token
 from webapp.analysis.models import Analysis
 from webapp.directives import issue
 from webapp.http import trouble
-from webapp.ingest import appending, known_sessions, resend, segments
+from webapp.ingest import bounds, resend, segment_rows
 from webapp.quotas import counters
 from webapp.runs.models import Run, Segment, Session
 
@@ -222,7 +223,7 @@ def test_trouble_is_said_for_the_rest_and_what_was_kept_stays(agent, monkeypatch
     monkeypatch.setattr(trouble, "_logged_at", {})
     agent.post(_bodies(agent, range(2)))
     store, tried = "advisor.store.folder.FolderStore.put", []
-    real = segments.accept.open_store(settings.OBJECTS_URL).put
+    real = open_store(settings.OBJECTS_URL).put
 
     def full(_, key: str, body: bytes) -> None:
         tried.append(key)
@@ -245,14 +246,14 @@ def test_an_error_in_the_code_costs_one_segment(agent, monkeypatch):
     client = Client(raise_request_exception=False)
     agent.client = client
     agent.post(_bodies(agent, range(2)))
-    real = known_sessions.began_at
+    real = bounds.check
 
-    def broken(workspace, segment):  # type: ignore[no-untyped-def]
+    def broken(segment):  # type: ignore[no-untyped-def]
         if segment.seq == 3:
             raise KeyError("on purpose")
-        return real(workspace, segment)
+        real(segment)
 
-    monkeypatch.setattr(known_sessions, "began_at", broken)
+    monkeypatch.setattr(bounds, "check", broken)
     rows = _rows(agent.post(_bodies(agent, range(2, 5))))
     assert [row["status"] for row in rows] == [200, 500, 200]
     assert "on purpose" not in json.dumps(rows)
@@ -260,14 +261,14 @@ def test_an_error_in_the_code_costs_one_segment(agent, monkeypatch):
 
 def test_a_row_that_cant_be_written_fails_no_other(agent, monkeypatch):
     agent.post(_bodies(agent, range(2)))
-    real = appending._insert
+    real = segment_rows._insert
 
-    def insert(entries):  # type: ignore[no-untyped-def]
-        if any(entry.seq == 3 for entry in entries):
+    def insert(uploads):  # type: ignore[no-untyped-def]
+        if any(upload.segment.seq == 3 for upload in uploads):
             raise ValueError("on purpose")
-        return real(entries)
+        return real(uploads)
 
-    monkeypatch.setattr(appending, "_insert", insert)
+    monkeypatch.setattr(segment_rows, "_insert", insert)
     assert _statuses(agent.post(_bodies(agent, range(2, 6)))) == [200, 500, 200, 200]
     monkeypatch.undo()
     assert _statuses(agent.post(_bodies(agent, range(2, 6)))) == [200] * 4

@@ -141,7 +141,7 @@ def test_a_database_that_is_away_or_updated_is_trouble(
     upload, reader, monkeypatch, error, cause, words
 ):
     monkeypatch.setattr("webapp.runs.scope.jobs_of", _raising(error, cause))
-    monkeypatch.setattr("webapp.ingest.careful.is_new_run", _raising(error, cause))
+    monkeypatch.setattr("webapp.ingest.own_runs.find_owners", _raising(error, cause))
     _is_trouble(upload.put(upload.segment(0)), words)
     page = reader.get(reverse("dashboard:jobs"))
     assert (page.status_code, page.headers["Retry-After"]) == (503, "30")
@@ -160,7 +160,7 @@ def test_a_database_that_is_away_or_updated_is_trouble(
 )
 def test_an_error_in_the_code_stays_500(upload, reader, monkeypatch, error, cause):
     monkeypatch.setattr("webapp.runs.scope.jobs_of", _raising(error, cause))
-    monkeypatch.setattr("webapp.ingest.careful.is_new_run", _raising(error, cause))
+    monkeypatch.setattr("webapp.ingest.own_runs.find_owners", _raising(error, cause))
     for answer in (upload.put(upload.segment(0)), reader.get(reverse("dashboard:jobs"))):
         assert answer.status_code == 500
         assert b"secret" not in answer.content

@@ -179,7 +179,7 @@ def test_it_finds_a_run_again_that_was_lost(agent, settings):
     from webapp.runs import progress
 
     agent.put(agent.segment(0))
-    progress.mark_lost(timezone.now() + timedelta(minutes=6))
+    progress.mark_lost_runs(timezone.now() + timedelta(minutes=6))
     assert Run.objects.get().state == Run.LOST
     agent.put(agent.segment(1))
     assert Run.objects.get().state == Run.RUNNING

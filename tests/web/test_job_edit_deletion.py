@@ -14,7 +14,7 @@ from tests.web import factories, training
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.analysis import tasks
-from webapp.ingest import accept
+from webapp.ingest import declarations
 from webapp.retention import deletion
 from webapp.runs.editing import merging
 from webapp.runs.models import UNDO_DAYS, Job, Run
@@ -117,7 +117,9 @@ def test_what_is_deleted_is_listed_and_comes_back_from_there(owner, stranger, jo
 def test_a_new_run_of_a_deleted_job_brings_it_back_and_the_undo_its_old_runs(owner, job):
     page = post(owner, "delete_job", job).content.decode()
     again = factories.job(owner.workspace, "unrelated")
-    accept.declaration(owner.workspace, training.Training("vision/train.py").declaration())
+    declarations.store_declaration(
+        owner.workspace, training.Training("vision/train.py").declaration()
+    )
     assert Job.objects.get(pk=job.pk).present_runs.count() == 1
     undo(owner, page)
     assert Job.objects.get(pk=job.pk).present_runs.count() == 4

@@ -19,7 +19,7 @@ from tests.web.conftest import Person
 from tests.web.training import Training
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.analysis import verdicts
-from webapp.ingest import accept
+from webapp.ingest import declarations
 from webapp.runs.editing import deletion, merging
 from webapp.runs.models import Job, MovedRun, Run
 
@@ -53,7 +53,7 @@ def numbers(job: Job) -> list[int]:
 
 def arrives(owner: Person, job: str) -> Run:
     training = Training(job)
-    accept.declaration(owner.workspace, training.declaration())
+    declarations.store_declaration(owner.workspace, training.declaration())
     return Run.objects.select_related("job").get(pk=training.run_id)
 
 

@@ -6,7 +6,7 @@ from trimtab.wire import Declaration
 
 from tests.web.training import Training, upload
 from webapp.analysis import tasks
-from webapp.ingest import accept
+from webapp.ingest import declarations
 from webapp.runs.models import Run
 
 
@@ -28,7 +28,7 @@ def test_a_running_run_that_says_how_much_it_will_do_says_what_it_will_cost(owne
     training = Training("train.py", minutes=1, ended=False)
     declared = training.declaration()
     declared.parameters = {"max_steps": 3000}
-    accept.declaration(owner.workspace, declared)
+    declarations.store_declaration(owner.workspace, declared)
     run = upload(owner.workspace, training)
     Run.objects.filter(pk=run.pk).update(parameters={"max_steps": 3000})
     run = analysed(run)

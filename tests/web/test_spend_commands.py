@@ -21,8 +21,9 @@ from trimtab.wire import decode_declaration, decode_segment
 from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.analysis import tasks
-from webapp.ingest import accept
+from webapp.ingest import declarations
 from webapp.ingest.upload import Upload
+from webapp.ingest.write import write_segment
 from webapp.prices.bundled import sync_bundled
 from webapp.runs.models import Job, Run, Session
 from webapp.sample_data.load import DECLARATION_TYPE, uploads_of
@@ -54,10 +55,10 @@ def published(service) -> SimpleNamespace:
 def _upload(workspace, simulated) -> None:  # type: ignore[no-untyped-def]
     for upload in uploads_of(simulated):
         if upload.content_type == DECLARATION_TYPE:
-            accept.declaration(workspace, decode_declaration(upload.body))
+            declarations.store_declaration(workspace, decode_declaration(upload.body))
         else:
             segment = decode_segment(upload.body)
-            accept.segment(workspace, Upload(segment, upload.body, time.time_ns()))
+            write_segment(Upload(workspace, segment, upload.body, time.time_ns()))
 
 
 def ask(service: SimpleNamespace, path: str) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from trimtab.wire import (
 )
 
 from webapp.accounts.models import Workspace
-from webapp.ingest import accept
+from webapp.ingest import declarations
 from webapp.ingest.upload import Upload
+from webapp.ingest.write import write_segment
 from webapp.runs.models import Run
 
 SEGMENT_SECONDS = 10
@@ -47,9 +48,9 @@ def uploaded_at_once(of: Workspace, *jobs: str) -> list[Run]:
 
 def upload(of: Workspace, training: Training, upto: int | None = None) -> Run:
     """Upload the first `upto` of its segments, once more where they are known already."""
-    accept.declaration(of, training.declaration())
+    declarations.store_declaration(of, training.declaration())
     for segment in training.segments()[:upto]:
-        accept.segment(of, Upload(segment, encode_segment(segment), time.time_ns()))
+        write_segment(Upload(of, segment, encode_segment(segment), time.time_ns()))
     return Run.objects.get(pk=training.run_id)
 
 

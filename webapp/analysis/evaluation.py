@@ -62,11 +62,11 @@ def priced(run: Run) -> Outcome:
     """
     nodes = with_sessions(run)
     sessions = [session for node in nodes for session in node.sessions.all()]
-    progress.derive(run, sessions)
+    progress.derive_state(run, sessions)
     _check_days(sessions)
     book = price_book(run.workspace, {node.region for node in nodes})
     uses = sharing.uses(run, nodes)
-    is_final = run.has_ended and progress.missing_segments(sessions) == 0
+    is_final = run.has_ended and progress.count_missing_segments(sessions) == 0
     return Outcome(run, nodes, is_final, uses, cost_of_run(uses, book), book, measured=None)
 
 

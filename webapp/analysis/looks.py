@@ -47,7 +47,7 @@ def look(held: queue.Claim) -> Seen:
     """Judge the window rules on a run's last minutes."""
     run = held.row.run
     nodes = with_sessions(run)
-    progress.derive(run, [session for node in nodes for session in node.sessions.all()])
+    progress.derive_state(run, [session for node in nodes for session in node.sessions.all()])
     if run.ended_at is None or run.raw_deleted_at is not None:
         return Seen()
     values = values_of(run.workspace, run.job)

@@ -212,9 +212,9 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
         run.summary = summaries.with_figures(run.summary, outcome.measured)
         _save_energy(outcome.nodes, outcome.measured)
     run.configuration = _configuration(outcome)
-    sessions = progress.sessions_of(run)
-    run.summary = summaries.with_prices(run, outcome, progress.missing_segments(sessions))
-    progress.derive(run, sessions)
+    sessions = progress.read_sessions(run)
+    run.summary = summaries.with_prices(run, outcome, progress.count_missing_segments(sessions))
+    progress.derive_state(run, sessions)
     _writing(connection.vendor).execute(pk=run.pk, **{n: getattr(run, n) for n in _FIGURES})
 
 

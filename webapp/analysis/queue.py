@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -25,7 +25,6 @@ from django.utils import timezone
 from webapp.analysis.models import Analysis
 from webapp.background import claims, conditions, lag, waking
 from webapp.background.kinds import Kind, Limits
-from webapp.database.listed import listed
 from webapp.runs import locks
 from webapp.runs.models import Run
 
@@ -76,15 +75,6 @@ KIND = Kind(
 )
 
 
-_ARRIVED = """
-UPDATE analysis_analysis SET wanted = wanted + new.count,
-    waiting_since = COALESCE(
-        waiting_since, CASE WHEN due_at > new.now THEN due_at ELSE new.now END
-    )
-FROM new WHERE analysis_analysis.run_id = new.run_id
-"""
-
-
 @dataclass(frozen=True)
 class Claim(claims.Claim[Analysis]):
     """A worker's right to analyse a run."""
@@ -120,26 +110,27 @@ def want(run: Run, is_upload: bool = True) -> None:
     claims.want(rows, due_at, is_fresh=run.has_ended, is_awaited=is_upload)
 
 
-def want_first(made: Sequence[Run]) -> None:
-    """Queue runs that were made in this transaction: `want` and `enqueue_on_commit` for many."""
-    now = timezone.now()
-    Analysis.objects.bulk_create(
-        Analysis(run=run, wanted=1, due_at=now, waiting_since=now) for run in made
-    )
-    transaction.on_commit(waking.wake)
+def want_new(counts: Mapping[uuid.UUID, int]) -> None:
+    """Queue runs that were made in this transaction: `want` and `enqueue_on_commit` for many.
 
-
-def arrived(counts: Mapping[uuid.UUID, int]) -> None:
-    """Queue these running runs, for which so many plain segments arrived: `want` for many, in one
-    statement.
-
-    When such a run is due was decided with the last look or analysis.
+    Args:
+        counts: how many segments arrived, by run.
     """
     if not counts:
         return
     now = timezone.now()
-    rows = [(run_id, count, now) for run_id, count in counts.items()]
-    listed(("run_id", "count", "now"), rows, _ARRIVED)
+    Analysis.objects.bulk_create(
+        Analysis(run_id=run_id, wanted=count, due_at=now, waiting_since=now)
+        for run_id, count in counts.items()
+    )
+    transaction.on_commit(waking.wake)
+
+
+def want_running(counts: Mapping[uuid.UUID, int]) -> None:
+    """Queue running runs, for which so many segments arrived. When such a run is due was decided
+    with the last look or analysis.
+    """
+    claims.want_many(KIND, counts)
 
 
 def want_again(run: Run) -> None:

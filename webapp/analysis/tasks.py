@@ -66,7 +66,7 @@ def _looked_at(held: queue.Claim) -> looks.Seen:
 
 @shared_task(name="analysis.mark_lost")
 def mark_lost() -> None:
-    progress.mark_lost(timezone.now())
+    progress.mark_lost_runs(timezone.now())
 
 
 @shared_task(name="analysis.renew")

@@ -23,11 +23,20 @@ from django.utils import timezone
 from webapp.background import conditions, fairness, lag
 from webapp.background.kinds import Kind, Row
 from webapp.database import planned, prepared
+from webapp.database.listed import listed
 from webapp.database.prepared import Models, Prepared, Slot
 
 MOST_ERROR_CHARACTERS = 2000
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
 _UNHELD = {"lease": None, "leased_until": None}
+_WANT_MANY = """
+UPDATE {table} SET wanted = wanted + new.count,
+    waiting_since = CASE
+        WHEN waiting_since < new.now OR waiting_since < due_at THEN waiting_since
+        WHEN due_at > new.now THEN due_at ELSE new.now
+    END
+FROM new WHERE {table}.{key} = new.key
+"""
 _statements: dict[tuple[object, ...], Prepared] = {}
 """The statements that claim or set aside, by database, kind and the names of conditions or
 columns."""
@@ -72,6 +81,21 @@ def want(
     if is_awaited:
         changes["waiting_since"] = Least(Coalesce("waiting_since", due), due)
     return rows.update(**changes | columns)
+
+
+def want_many(kind: Kind[Any], counts: Mapping[Any, int]) -> None:
+    """Count what arrived for rows whose due time was decided before, and stays: `want` for many, in
+    one statement.
+
+    Args:
+        counts: how many arrived, by the rows' `key`.
+    """
+    if not counts:
+        return
+    now = timezone.now()
+    rows = [(key, count, now) for key, count in counts.items()]
+    statement = _WANT_MANY.format(table=kind.model._meta.db_table, key=kind.field(kind.key).column)
+    listed(("key", "count", "now"), rows, statement)
 
 
 def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:

@@ -70,7 +70,7 @@ def begin(workspace: Workspace, by: User | Token, wanted: Wanted) -> Import:
     with admission.admitted(workspace, token, taken):
         open_store(settings.OBJECTS_URL).put(key, body)
         with transaction.atomic():
-            run = registration.run(workspace, run_id, job[: LIMITS.name_chars])
+            run = registration.lock_run(workspace, run_id, job[: LIMITS.name_chars])
             _check_owner(workspace, run.pk)
             artefact, _ = Artefact.objects.get_or_create(
                 run=run,

@@ -32,14 +32,14 @@ def save(held: claims.Claim[Import], made: Converted) -> None:
     stored_bytes = sum(ref.size_bytes or 0 for node in made.nodes for ref in node.chunks)
     taken = admission.Upload(run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes)
     with admission.admitted(run.workspace, None, taken), transaction.atomic():
-        locked = registration.run(run.workspace, run.pk, run.job.name)
+        locked = registration.lock_run(run.workspace, run.pk, run.job.name)
         if not claims.finish(held, stage="", **_result(made)):
             return
         for node in made.nodes:
             _save_node(locked, node)
-            registration.declare(locked, node.declaration)
+            registration.apply_declaration(locked, node.declaration)
         locked.last_received_at = timezone.now()
-        progress.derive(locked)
+        progress.derive_state(locked)
         locked.save()
         analyses.want(locked)
     analyses.enqueue_on_commit(locked)
@@ -51,7 +51,8 @@ def _result(made: Converted) -> dict[str, Any]:
 
 def _save_node(run: Run, made: ConvertedNode) -> None:
     declared = made.declaration
-    node = registration.node(run, declared.attempt, declared.node.machine_id)
+    place = run.pk, declared.attempt, declared.node.machine_id
+    node = registration.make_nodes([place])[place]
     node.billing = billing.as_document(made.billing)
     node.save(update_fields=["billing"])
     length_ms = (made.ended_at - made.started_at) // timedelta(milliseconds=1)

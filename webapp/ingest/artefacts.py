@@ -23,7 +23,7 @@ from webapp.accounts.models import Token, Workspace
 from webapp.http.problems import Problem
 from webapp.imports import allowance
 from webapp.imports import queue as imports
-from webapp.ingest import careful
+from webapp.ingest import own_runs
 from webapp.ingest.bodies import check_length, cut_off
 from webapp.quotas import admission
 from webapp.runs.models import Artefact
@@ -108,7 +108,7 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
         open_store(settings.OBJECTS_URL).put_file(key, file)
         described = {"kind": said.kind, "name": said.name, "object_key": key}
         with transaction.atomic():
-            run = careful.own_run(workspace, run_id, said.job)
+            run = own_runs.lock_own_run(workspace, run_id, said.job)
             artefact, made = Artefact.objects.get_or_create(
                 run=run, sha256=sha256, defaults={**described, "size_bytes": size_bytes}
             )
@@ -120,7 +120,7 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
 
 def _is_new_run(workspace: Workspace, run_id: UUID, said: Described) -> bool:
     """Return whether the run is new, before anything is written. Raises Problem as `keep` does."""
-    is_new = careful.is_new_run(workspace, run_id)
+    is_new = own_runs.is_new_run(workspace, run_id)
     if not said.job and is_new:
         fix = "Send the name of its job."
         raise Problem(400, "Unknown run.", "X-Trimtab-Job", fix, kind="unknown-run")

@@ -1,58 +1,57 @@
-"""Remembers which sessions exist, as far as this process knows, and when they began.
+"""Remembers the sessions that this process has seen, so that an upload needs no look-up.
 
-Only a hint, so that an upload of a known session can take the short way: whether the session is
-still there, and whose it is, is asked of the rows with each upload.
+Only a hint: whether the session is still there, and whose it is, is asked of the rows when the row
+of an upload is inserted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import QuerySet
-from trimtab.wire import Segment
-
-from webapp.accounts.models import Workspace
-from webapp.database.prepared import Models, Slot
-from webapp.runs.models import Run, Session
+from webapp.runs.models import Session
 
 MOST_REMEMBERED = 50_000
 
-_began_at: dict[tuple[int, UUID], datetime] = {}
-"""The corrected start of each session, by workspace and session."""
+_remembered: dict[UUID, KnownSession] = {}
 
 
-def began_at(workspace: Workspace, segment: Segment) -> datetime | None:
-    """Return the corrected begin of the segment's session; None if the workspace has no such
-    session.
-    """
-    own = workspace.pk, segment.clock.session_id
-    known = _began_at.get(own)
-    if known is None and (found := _found(workspace, segment)) is not None:
-        known = remember(workspace, found)
+@dataclass(frozen=True)
+class KnownSession:
+    """A session that exists, with its run and workspace."""
+
+    workspace_id: int
+    run_id: UUID
+    started_at: datetime
+    """The start of the session by the machine's corrected clock."""
+
+
+def find_sessions(session_ids: Iterable[UUID]) -> dict[UUID, KnownSession]:
+    """Return those of the sessions that exist."""
+    wanted = set(session_ids)
+    known = {each: _remembered[each] for each in wanted if each in _remembered}
+    if len(known) < len(wanted):
+        rows = Session.objects.filter(pk__in=wanted - set(known))
+        found = {each.pk: _described(each) for each in rows.select_related("node__attempt__run")}
+        remember_sessions(found)
+        known |= found
     return known
 
 
-def remember(workspace: Workspace, session: Session) -> datetime:
-    """Remember that the session exists, and return its corrected start."""
-    if len(_began_at) >= MOST_REMEMBERED:
-        _began_at.clear()
-    began: datetime = session.corrected_started_at
-    _began_at[workspace.pk, session.pk] = began
-    return began
+def remember_sessions(known: dict[UUID, KnownSession]) -> None:
+    """Remember sessions that are committed."""
+    if len(_remembered) >= MOST_REMEMBERED:
+        _remembered.clear()
+    _remembered.update(known)
 
 
-def _found(workspace: Workspace, segment: Segment) -> Session | None:
-    session_id, run_id = segment.clock.session_id, segment.run_id
-    rows = _of_run(session=session_id, run=run_id, workspace=workspace.pk)
-    return rows[0] if rows else None
+def forget_session(session_id: UUID) -> None:
+    """Forget a session that may be gone."""
+    _remembered.pop(session_id, None)
 
 
-@Models
-def _of_run() -> QuerySet[Session]:
-    named = Session.objects.filter(
-        pk=Slot("session", Session._meta.pk),
-        node__attempt__run=Slot("run", Run._meta.pk),
-        node__attempt__run__workspace=Slot("workspace", Workspace._meta.pk),
-    )
-    return named.only("started_at", "clock_offset_ms")
+def _described(session: Session) -> KnownSession:
+    run = session.node.attempt.run
+    return KnownSession(run.workspace_id, run.pk, session.corrected_started_at)

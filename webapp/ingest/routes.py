@@ -12,8 +12,9 @@ from trimtab.wire import decode_declaration, split_bodies
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
-from webapp.ingest import accept, artefacts, bodies, description, resend, segments, uploaders
+from webapp.ingest import artefacts, bodies, declarations, description, resend, segments, uploaders
 from webapp.ingest.bodies import SEVERAL, decoded, must_match
+from webapp.ingest.write import write_segment
 from webapp.runs import resource
 
 agents = Bearer(Token.INGEST, remembers=True)
@@ -33,9 +34,9 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
     declaration = decoded(decode_declaration, request)
     must_match("run_id", run_id, declaration.run_id)
     token: Token = request.auth  # type: ignore[attr-defined]
-    accept.declaration(token.workspace, declaration, len(request.body), token)
+    declarations.store_declaration(token.workspace, declaration, len(request.body), token)
     uploaders.remember(token, run_id)
-    return segments.answer(duplicate=False)
+    return segments.answer_fields(duplicate=False)
 
 
 @router.put(
@@ -47,10 +48,10 @@ def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
 def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) -> HttpResponse:
     """Answers when the segment is durable. A replay answers `duplicate: true`."""
     bodies.check_headers(request.headers)
-    upload = segments.uploaded(run_id, session_id, seq, request.headers, bodies.body_of(request))
     token: Token = request.auth  # type: ignore[attr-defined]
-    accepted = accept.segment(token.workspace, upload, token)
-    return segments.answered(upload, accepted, token, request.headers)
+    body = bodies.body_of(request)
+    upload = segments.read_segment(run_id, session_id, seq, request.headers, body, token)
+    return segments.answer_segment(upload, write_segment(upload), token, request.headers)
 
 
 @router.post(
@@ -64,15 +65,15 @@ def post_segments(request: HttpRequest, run_id: UUID, session_id: UUID) -> dict[
     received = decoded(split_bodies, request, SEVERAL)
     token: Token = request.auth  # type: ignore[attr-defined]
     batch = segments.Batch(received, segments.sent_at_ns(request.headers))
-    batch.read(run_id, session_id)
-    batch.accept(token)
+    batch.read(run_id, session_id, token)
+    batch.write()
     asked: list[dict[str, Any]] = []
     again: list[tuple[UUID, int]] = []
-    if taken := batch.accepted:
+    if stored := batch.stored:
         uploaders.remember(token, run_id)
-        again = resend.missing(taken[0], request.headers.get(resend.HEADER, ""))
+        again = resend.missing(stored[0], request.headers.get(resend.HEADER, ""))
         asked = delivery.pending(session_id) if batch.may_be_asked else []
-    return segments.answer(answers=batch.answers, directives=asked, resend=again)
+    return segments.answer_fields(answers=batch.answers, directives=asked, resend=again)
 
 
 @resource.router.put(
@@ -94,4 +95,4 @@ def put_artefact(
         token: Token = request.auth  # type: ignore[attr-defined]
         duplicate = artefacts.keep(token, run_id, sha256, said, file)
     uploaders.remember(token, run_id)
-    return segments.answer(duplicate=duplicate)
+    return segments.answer_fields(duplicate=duplicate)

@@ -19,10 +19,10 @@ from trimtab.wire import LIMITS, Limits
 from webapp.accounts.models import Token
 from webapp.http.gathered import Answered, Asked
 from webapp.http.problems import Problem, no_token
-from webapp.ingest import accept, bodies, resend, segments
-from webapp.ingest.accept import Accepted, Begun
+from webapp.ingest import bodies, resend, segments
 from webapp.ingest.routes import agents
 from webapp.ingest.upload import Upload
+from webapp.ingest.write import Outcome, write_segments
 
 MOST_DOCUMENT_BYTES = 128 * 1024
 """The largest document of a segment that is decoded with others. For a node with 100 series it is
@@ -41,20 +41,20 @@ class _Request:
     session_id: UUID
     seq: int
 
-    def uploaded(self, limits: Limits = LIMITS) -> Upload:
+    def read(self, limits: Limits = LIMITS) -> Upload:
         place = self.run_id, self.session_id, self.seq
-        return segments.uploaded(*place, self.asked.headers, self.asked.body, limits)
+        asked = self.asked
+        return segments.read_segment(*place, asked.headers, asked.body, self.token, limits)
 
-    def answered(self, upload: Upload, accepted: Accepted) -> HttpResponse:
-        return segments.answered(upload, accepted, self.token, self.asked.headers)
+    def answer(self, upload: Upload, outcome: Outcome) -> HttpResponse:
+        if isinstance(outcome, Exception):
+            return segments.problem(outcome).response()
+        return segments.answer_segment(upload, outcome, self.token, self.asked.headers)
 
     @property
     def is_checked(self) -> bool:
         """The session's stored segments are listed before it is answered."""
         return resend.is_due(self.session_id, self.asked.headers.get(resend.HEADER) or "")
-
-
-_Begun = tuple[_Request, Begun]
 
 
 class SegmentRequests:
@@ -65,32 +65,31 @@ class SegmentRequests:
 
     def answers(self, asked: Sequence[Asked]) -> list[Answered]:
         answers: dict[int, Answered] = {}
-        begun: dict[int, _Begun] = {}
+        read: dict[int, tuple[_Request, Upload]] = {}
         for place, each in enumerate(asked):
-            one = _or_problem(partial(_begun, each))
+            one = _or_problem(partial(_read, each))
             if isinstance(one, tuple):
-                begun[place] = one
+                read[place] = one
             else:
                 answers[place] = one
-        rows = accept.complete([each for _, each in begun.values()])
-        for (place, (request, its)), row in zip(begun.items(), rows, strict=True):
-            answers[place] = _or_problem(partial(_finished, request, its, row))
+        outcomes = write_segments([upload for _, upload in read.values()])
+        for (place, (request, upload)), outcome in zip(read.items(), outcomes, strict=True):
+            answers[place] = _or_problem(partial(request.answer, upload, outcome))
         return [answers[place] for place in range(len(asked))]
 
 
-def _begun(asked: Asked) -> _Begun | Answered:
-    """Return a segment that goes the short way, or the answer to another one. Raises Problem."""
+def _read(asked: Asked) -> tuple[_Request, Upload] | Answered:
+    """Return a segment to write with others, or the answer to another one. Raises Problem."""
     request = _request(asked)
     if request.is_checked:
         return _alone(request)
     try:
-        upload = request.uploaded(_SMALL)
+        upload = request.read(_SMALL)
     except Problem as problem:
         if problem.status == 413:
             return _alone(request)
         raise
-    begun = accept.begin(request.token.workspace, upload, request.token)
-    return _alone(request) if begun is None else (request, begun)
+    return _alone(request) if upload.has_facts else (request, upload)
 
 
 def _request(asked: Asked) -> _Request:
@@ -105,22 +104,12 @@ def _request(asked: Asked) -> _Request:
     return _Request(asked, token, UUID(run_id), UUID(session_id), int(seq))
 
 
-def _finished(request: _Request, begun: Begun, row: accept.Row) -> Answered:
-    if accept.is_finished(row) or isinstance(row, Exception):
-        return request.answered(begun.upload, accept.finish(begun, row))
-    begun.counted.take_back()
-    return _alone(request, is_written=True)
+def _alone(request: _Request) -> Callable[[], HttpResponse]:
+    def answer() -> HttpResponse:
+        upload = request.read()
+        return request.answer(upload, write_segments([upload])[0])
 
-
-def _whole(request: _Request, is_written: bool = False) -> HttpResponse:
-    """Answer one segment alone. Its object may have been written, and no row."""
-    upload, token = request.uploaded(), request.token
-    taking = accept.after_all if is_written else accept.segment
-    return request.answered(upload, taking(token.workspace, upload, token))
-
-
-def _alone(request: _Request, is_written: bool = False) -> Callable[[], HttpResponse]:
-    return partial(_or_problem, partial(_whole, request, is_written))
+    return partial(_or_problem, answer)
 
 
 def _or_problem(work: Callable[[], _Result]) -> _Result | HttpResponse:

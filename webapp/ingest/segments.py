@@ -18,30 +18,31 @@ from webapp.accounts.models import Token
 from webapp.directives import delivery
 from webapp.http import trouble
 from webapp.http.problems import Problem, server_error
-from webapp.ingest import accept, resend, uploaders
-from webapp.ingest.accept import Accepted
+from webapp.ingest import resend, uploaders
 from webapp.ingest.bodies import Headers, must_match, read
 from webapp.ingest.upload import Upload
+from webapp.ingest.write import Outcome, Stored, write_segments
 
 logger = logging.getLogger(__name__)
 
 
-def uploaded(
+def read_segment(
     run_id: UUID,
     session_id: UUID,
     seq: int,
     headers: Headers,
     body: bytes,
+    token: Token,
     limits: Limits = LIMITS,
 ) -> Upload:
     """Return the segment that was sent to an address. Raises Problem 400 or 413."""
     segment = read(partial(segment_bodies.decoded, limits=limits), body)
     must_match("seq", seq, segment.seq)
-    check(segment, run_id, session_id)
-    return Upload(segment, body, sent_at_ns(headers))
+    check_address(segment, run_id, session_id)
+    return Upload(token.workspace, segment, body, sent_at_ns(headers), token)
 
 
-def check(segment: Segment, run_id: UUID, session_id: UUID) -> None:
+def check_address(segment: Segment, run_id: UUID, session_id: UUID) -> None:
     """Check a segment. Raises Problem 400 if it is of another run or session, or nothing of it
     would be kept.
     """
@@ -56,18 +57,18 @@ def sent_at_ns(headers: Headers) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
-def answered(upload: Upload, accepted: Accepted, token: Token, headers: Headers) -> HttpResponse:
+def answer_segment(upload: Upload, stored: Stored, token: Token, headers: Headers) -> HttpResponse:
     """Answer one segment. The schema isn't used, because nearly all requests come here;
     `tests/service/test_openapi.py` compares the answer with it.
     """
-    segment = upload.segment
-    uploaders.remember(token, segment.run_id)
-    asked = delivery.pending(segment.clock.session_id) if accepted.may_be_asked else []
+    uploaders.remember(token, upload.run_id)
+    asked = delivery.pending(upload.session_id) if stored.may_be_asked else []
     again = resend.missing(upload, headers.get(resend.HEADER) or "")
-    return JsonResponse(answer(**receipt(upload, accepted), directives=asked, resend=again))
+    fields = answer_fields(**receipt(upload, stored), directives=asked, resend=again)
+    return JsonResponse(fields)
 
 
-def answer(**more: Any) -> dict[str, Any]:
+def answer_fields(**more: Any) -> dict[str, Any]:
     """Return the fields of an answer to any upload, with `more` over the defaults."""
     return {
         "server_time_ns": time.time_ns(),
@@ -78,20 +79,20 @@ def answer(**more: Any) -> dict[str, Any]:
     }
 
 
-def receipt(upload: Upload, accepted: Accepted) -> dict[str, Any]:
+def receipt(upload: Upload, stored: Stored) -> dict[str, Any]:
     refused = [{"name": r.name, "reason": r.reason} for r in upload.segment.refused]
-    return {"duplicate": accepted.is_duplicate, "refused": refused}
+    return {"duplicate": stored.is_duplicate, "refused": refused}
 
 
 class Batch:
-    """Several segments of one session, each of which is accepted or refused for itself."""
+    """Several segments of one session, each of which is stored or refused for itself."""
 
     def __init__(self, bodies: Sequence[bytes], sent_at_ns: int | None) -> None:
         self._bodies, self._sent_at_ns = bodies, sent_at_ns
         self._uploads: dict[int, Upload] = {}
-        self._outcomes: dict[int, Accepted | Exception] = {}
+        self._outcomes: dict[int, Outcome] = {}
 
-    def read(self, run_id: UUID, session_id: UUID) -> None:
+    def read(self, run_id: UUID, session_id: UUID, token: Token) -> None:
         """Decode all of them. Together they may become as large as one alone."""
         left_bytes = LIMITS.document_bytes
         for place, body in enumerate(self._bodies):
@@ -100,38 +101,39 @@ class Batch:
                 limits = replace(LIMITS, document_bytes=left_bytes)
                 segment = read(partial(segment_bodies.decoded, limits=limits), body)
                 is_valid = True
-                check(segment, run_id, session_id)
-                self._uploads[place] = Upload(segment, body, self._sent_at_ns)
+                check_address(segment, run_id, session_id)
+                upload = Upload(token.workspace, segment, body, self._sent_at_ns, token)
+                self._uploads[place] = upload
             except Problem as problem:
                 self._outcomes[place] = problem
             left_bytes = max(0, left_bytes - unpacked_bytes(body, is_valid))
 
-    def accept(self, token: Token) -> None:
+    def write(self) -> None:
         """Make those that could be read durable."""
-        outcomes = accept.segments(token.workspace, list(self._uploads.values()), token)
+        outcomes = write_segments([*self._uploads.values()])
         self._outcomes |= dict(zip(self._uploads, outcomes, strict=True))
 
     @property
-    def accepted(self) -> list[Upload]:
-        return [self._uploads[place] for place, _ in self._accepted()]
+    def stored(self) -> list[Upload]:
+        return [self._uploads[place] for place, _ in self._stored()]
 
     @property
     def may_be_asked(self) -> bool:
-        return any(accepted.may_be_asked for _, accepted in self._accepted())
+        return any(stored.may_be_asked for _, stored in self._stored())
 
     @property
     def answers(self) -> list[dict[str, Any]]:
         """Return one answer for each body, in their order."""
         return [self._answer(place) for place in range(len(self._bodies))]
 
-    def _accepted(self) -> Iterator[tuple[int, Accepted]]:
+    def _stored(self) -> Iterator[tuple[int, Stored]]:
         for place, outcome in self._outcomes.items():
-            if isinstance(outcome, Accepted):
+            if isinstance(outcome, Stored):
                 yield place, outcome
 
     def _answer(self, place: int) -> dict[str, Any]:
         outcome = self._outcomes[place]
-        if isinstance(outcome, Accepted):
+        if isinstance(outcome, Stored):
             return {"status": 200, **receipt(self._uploads[place], outcome)}
         found = problem(outcome)
         retry_after = found.headers.get("Retry-After")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from uuid import UUID
 
-from trimtab.wire import FIRST_PIECE, Segment
+from trimtab.wire import Segment
 
+from webapp.accounts.models import Token, Workspace
 from webapp.directives import delivery
 from webapp.quotas import admission
 from webapp.runs import progress
@@ -21,11 +24,22 @@ _TELLING = progress.TELLING | {delivery.EVENT}
 
 @dataclass(frozen=True)
 class Upload:
-    """A decoded segment, its body as it came, and when the agent's clock says it was sent."""
+    """A decoded segment, its body as it came, and who sent it."""
 
+    workspace: Workspace
     segment: Segment
     body: bytes
-    sent_at_ns: int | None
+    sent_at_ns: int | None = None
+    """The time of sending by the agent's clock, since the Unix epoch; None if unknown."""
+    token: Token | None = None
+
+    @property
+    def run_id(self) -> UUID:
+        return self.segment.run_id
+
+    @property
+    def session_id(self) -> UUID:
+        return self.segment.clock.session_id
 
     @cached_property
     def sha256(self) -> str:
@@ -33,21 +47,23 @@ class Upload:
 
     @cached_property
     def object_key(self) -> str:
-        clock = self.segment.clock
         name = f"{self.segment.seq:09d}-{self.sha256}.segment"
-        return f"runs/{self.segment.run_id}/{clock.session_id}/{name}"
+        return f"runs/{self.run_id}/{self.session_id}/{name}"
 
     @property
-    def is_plain(self) -> bool:
-        """True if this is a whole segment without facts that are kept with its session."""
-        kinds = {event.kind for event in self.segment.events}
-        return self.segment.seq < FIRST_PIECE and kinds.isdisjoint(_TELLING)
+    def has_facts(self) -> bool:
+        """True if some of its events are stored with its session."""
+        return not _TELLING.isdisjoint(event.kind for event in self.segment.events)
+
+    @property
+    def end_ms(self) -> int:
+        """The end of the segment, since the start of its session."""
+        return self.segment.start_ms + self.segment.duration_ms
 
     @property
     def measured_until_ns(self) -> int:
         """The end of the segment by the machine's clock, since the Unix epoch."""
-        segment = self.segment
-        return segment.clock.started_at_ns + (segment.start_ms + segment.duration_ms) * 1_000_000
+        return self.segment.clock.started_at_ns + self.end_ms * 1_000_000
 
     @property
     def clock_offset_ms(self) -> int:
@@ -62,10 +78,17 @@ class Upload:
         return offset_seconds * 1000 if abs(offset_seconds) > SKEW_NOISE_SECONDS else 0
 
     @property
-    def columns(self) -> dict[str, Any]:
-        """Return the columns that every way of writing the segment's row sets."""
+    def row(self) -> dict[str, Any]:
+        """Return the columns of the segment's row, and those that tell whose it is."""
         segment = self.segment
+        refused = [[each.name, each.reason] for each in segment.refused]
         return {
+            "workspace_id": self.workspace.pk,
+            "run_id": segment.run_id,
+            "attempt": segment.attempt,
+            "machine_id": segment.machine_id,
+            "session_id": self.session_id,
+            "seq": segment.seq,
             "object_key": self.object_key,
             "sha256": self.sha256,
             "body_bytes": len(self.body),
@@ -73,15 +96,10 @@ class Upload:
             "start_ms": segment.start_ms,
             "duration_ms": segment.duration_ms,
             "resolution_ms": segment.resolution_ms,
+            "refused": json.dumps(refused) if refused else "[]",
         }
 
-    @property
-    def row(self) -> dict[str, Any]:
-        """Return the columns of the segment's row, except for its session."""
-        refused = [[each.name, each.reason] for each in self.segment.refused]
-        return {"seq": self.segment.seq, "refused": refused, **self.columns}
-
-    def taken(self, is_new_run: bool) -> admission.Upload:
+    def takes(self, is_new_run: bool) -> admission.Upload:
         """Return what the segment takes of the quotas."""
         segment, size_bytes = self.segment, len(self.body)
         series = tuple(name for block in segment.blocks for name in block.columns)

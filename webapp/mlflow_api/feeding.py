@@ -20,8 +20,8 @@ from trimtab.wire import FIRST_ADDED, Block, Event, Segment, SessionClock, encod
 
 from advisor import mlflow_names
 from webapp.accounts.models import Token
-from webapp.ingest import accept
 from webapp.ingest.upload import Upload
+from webapp.ingest.write import write_segments
 from webapp.mlflow_api import system_metrics
 from webapp.mlflow_api.errors import invalid
 from webapp.mlflow_api.models import Feed, Logged, TrackedRun
@@ -148,10 +148,11 @@ def send(token: Token, tracked: TrackedRun, parts: Sequence[Draft], job: str = "
     Raises:
         Problem: 429 beyond a quota.
     """
-    for draft in parts:
-        segment = _segment(tracked, draft, job or tracked.run.job.key)
-        upload = Upload(segment, encode_segment(segment), None)
-        accept.segment(token.workspace, upload, token)
+    segments = [_segment(tracked, draft, job or tracked.run.job.key) for draft in parts]
+    uploads = [Upload(token.workspace, s, encode_segment(s), token=token) for s in segments]
+    for outcome in write_segments(uploads):
+        if isinstance(outcome, Exception):
+            raise outcome
 
 
 def _follow_samples(feed: Feed, metrics: Sequence[Metric]) -> None:

@@ -10,7 +10,7 @@ from trimtab.wire import Declaration
 
 from advisor import mlflow_names
 from webapp.accounts.models import Token
-from webapp.ingest import accept, uploaders
+from webapp.ingest import declarations, uploaders
 from webapp.mlflow_api import feeding, labels, machines, scope
 from webapp.mlflow_api.feeding import Draft, Metric
 from webapp.mlflow_api.models import Feed, TrackedRun
@@ -48,7 +48,7 @@ def take(
         _declare_machine(token, held, feed)
     shown = mlflow_names.shown_parameters(params), mlflow_names.shown_tags(tags)
     if any(shown):
-        accept.labels(token.workspace, held.pk, *shown)
+        declarations.add_labels(token.workspace, held.pk, *shown)
     uploaders.remember(token, held.pk)
 
 
@@ -119,4 +119,4 @@ def _declare_machine(token: Token, held: TrackedRun, feed: Feed) -> None:
         machine = machines.known(token.workspace, feed.machine_id)
     machine = machines.with_gpus(machines.as_said(machine, held.tags), feed.gpus)
     said = Declaration(held.pk, held.run.job.key, feed.attempt, feed.session_id, machine)
-    accept.declaration(token.workspace, said, 0, token)
+    declarations.store_declaration(token.workspace, said, 0, token)

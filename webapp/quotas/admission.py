@@ -145,6 +145,23 @@ def counted(workspace: Workspace, token: Token | None, upload: Upload) -> Admiss
     return admission
 
 
+def count_or_refuse(workspace: Workspace, token: Token | None, upload: Upload) -> Admission:
+    """Count an upload before it is written. Take it back if that fails.
+
+    Raises:
+        Problem: 429, kind `quota`, before anything is written or counted.
+    """
+    first = counted(workspace, token, upload)
+    if first.is_admitted:
+        return first
+    # The limits that the process remembers may be some seconds old.
+    workspace.refresh_from_db(fields=["quotas"])
+    again = counted(workspace, token, upload)
+    if not again.is_admitted:
+        again.refuse()
+    return again
+
+
 @contextmanager
 def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
     """Count an upload while it is written. If that fails, it is counted no longer.
@@ -152,24 +169,7 @@ def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
     Raises:
         Problem: 429, kind `quota`, before anything is written or counted.
     """
-    with _attempted(workspace, token, upload) as admission:
-        if admission.is_admitted:
-            yield admission
-            return
-    # The limits that the process remembers may be some seconds old.
-    workspace.refresh_from_db(fields=["quotas"])
-    with _attempted(workspace, token, upload) as admission:
-        if not admission.is_admitted:
-            admission.refuse()
-        yield admission
-
-
-@contextmanager
-def _attempted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
-    """Count an upload as `admitted` does, without refusing what is beyond a quota: see
-    `is_admitted`.
-    """
-    admission = counted(workspace, token, upload)
+    admission = count_or_refuse(workspace, token, upload)
     try:
         yield admission
     except BaseException:

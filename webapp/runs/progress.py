@@ -1,4 +1,7 @@
-"""Derives a run's progress and state from its segments."""
+"""Derives the progress and state of runs from their sessions and segments.
+
+`derive_state` has the rules; `extend_runs` applies them in SQL to the runs of a fleet at a time.
+"""
 
 from __future__ import annotations
 
@@ -19,32 +22,75 @@ from webapp.runs import endings
 from webapp.runs.models import Run, Session
 
 OF_SESSIONS = ("started_at", "ended_at", "state", "stopped_by")
-"""The columns of a run that `derive` sets."""
-_DERIVED = ("last_received_at", *OF_SESSIONS)
-"""The columns of a run that `follow` sets."""
+"""The columns of a run that `derive_state` sets."""
 _OF_INTERVALS = ("started_at", "clock_offset_ms", "last_ms", "ended_ms")
 _OF_ENDINGS = ("final_seq", "end_state", "end_rule", "node__attempt__number")
 """The columns of a session on which a run's state and its missing segments depend."""
 TELLING = frozenset({"session_end", "stderr", "stage_begin", "stage_end"})
-"""Events that make `follow` store something with the session. Other segments only extend it."""
-_LOCK = """
+"""The kinds of events whose facts are stored with the session. Other segments only extend it."""
+_LOCK_RUNS = """
 SELECT runs_run.id FROM runs_run WHERE id IN (SELECT id FROM new) ORDER BY id FOR NO KEY UPDATE
 """
-_REACH_OF_SESSIONS = """
-UPDATE runs_session SET last_ms = new.last_ms FROM new
-WHERE runs_session.id = new.id AND runs_session.last_ms < new.last_ms
+_EXTEND_SESSIONS = """
+UPDATE runs_session
+SET last_ms = CASE WHEN runs_session.last_ms > new.last_ms THEN runs_session.last_ms
+    ELSE new.last_ms END
+FROM new WHERE runs_session.id = new.id RETURNING runs_session.id, runs_session.ended_ms
 """
-_REACH_OF_RUNS = """
+_EXTEND_RUNS = """
 UPDATE runs_run SET last_received_at = new.now,
     state = CASE state WHEN 'lost' THEN 'running' ELSE state END,
+    started_at = CASE WHEN started_at < new.starts_at THEN started_at ELSE new.starts_at END,
     ended_at = CASE WHEN ended_at > new.ends_at THEN ended_at ELSE new.ends_at END
 FROM new WHERE runs_run.id = new.id RETURNING runs_run.id, runs_run.state
 """
 
 
-def follow(run: Run, session: Session, segment: Segment) -> None:
-    """Update the session and run with one new segment. A new session is saved here."""
-    session.last_ms = max(session.last_ms, segment.start_ms + segment.duration_ms)
+@dataclass(frozen=True)
+class Reached:
+    """The moment up to which a new segment extends its session."""
+
+    run_id: UUID
+    session_id: UUID
+    last_ms: int
+    starts_at: datetime
+    """The start of the session by the machine's corrected clock."""
+    ends_at: datetime
+    """The end of the segment by the same clock."""
+
+
+def lock_runs(run_ids: Collection[UUID]) -> None:
+    """Lock these runs, as `locks` has it, in one order. SQLite has one writer at a time anyway."""
+    if connection.vendor != "sqlite":
+        listed(("id",), [[run_id] for run_id in run_ids], _LOCK_RUNS)
+
+
+def extend_runs(segments: Sequence[Reached], now: datetime) -> set[UUID]:
+    """Extend sessions and runs by new segments, in two statements.
+
+    In a run that has not ended, the session that decides its state is open. So the run is running
+    and only its start and end can change, to what `derive_state` makes them: a property test
+    compares both.
+
+    Returns:
+        The runs for which that isn't so, or of which a session has ended: derive these.
+    """
+    sessions: dict[UUID, int] = {}
+    runs: dict[UUID, tuple[datetime, datetime]] = {}
+    for one in segments:
+        sessions[one.session_id] = max(one.last_ms, sessions.get(one.session_id, 0))
+        start, end = runs.get(one.run_id, (one.starts_at, one.ends_at))
+        runs[one.run_id] = min(one.starts_at, start), max(one.ends_at, end)
+    ends = listed(("id", "last_ms"), sessions.items(), _EXTEND_SESSIONS)
+    over = {UUID(str(session)) for session, ended_ms in ends if ended_ms is not None}
+    moments = [(run_id, start, end, now) for run_id, (start, end) in runs.items()]
+    states = listed(("id", "starts_at", "ends_at", "now"), moments, _EXTEND_RUNS)
+    ended = {UUID(str(run)) for run, state in states if state in Run.ENDED}
+    return ended | {one.run_id for one in segments if one.session_id in over}
+
+
+def keep_facts(session: Session, segment: Segment) -> None:
+    """Store with the session what the segment's `TELLING` events say."""
     for event in segment.events:
         if event.kind == "session_end":
             session.ended_ms = segment.start_ms + event.time_ms
@@ -55,57 +101,24 @@ def follow(run: Run, session: Session, segment: Segment) -> None:
             session.ending = endings.ending(event.data)
     endings.keep_lines(session, segment)
     endings.keep_stages(session, segment)
-    session.save(force_insert=session._state.adding)
-    run.last_received_at = timezone.now()
-    derive(run, None if run.started_at else [session])  # a new run has this session only
-    run.save(update_fields=_DERIVED)
+    session.save()
 
 
-@dataclass(frozen=True)
-class Reached:
-    """A segment without `TELLING` events took its session up to here."""
-
-    run_id: UUID
-    session_id: UUID
-    last_ms: int
-    ends_at: datetime
-    """The end of the segment by the machine's corrected clock."""
+def derive_runs(run_ids: Collection[UUID]) -> None:
+    """Derive and save the state, start and end of these runs. They must be locked."""
+    for run in Run.objects.filter(pk__in=run_ids):
+        derive_state(run)
+        run.save(update_fields=OF_SESSIONS)
 
 
-def lock(run_ids: Collection[UUID]) -> None:
-    """Lock these runs, as `locks` has it, in one order. SQLite has one writer at a time anyway."""
-    if connection.vendor != "sqlite":
-        listed(("id",), [[run_id] for run_id in run_ids], _LOCK)
-
-
-def reached(ones: Sequence[Reached], now: datetime) -> set[UUID]:
-    """Follow segments without `TELLING` events of known sessions, in two statements: `follow` for
-    many.
-
-    They change no state but `lost`: such a run has an open session, and is no longer silent.
-
-    Returns:
-        The runs that have ended.
-    """
-    sessions: dict[UUID, int] = {}
-    runs: dict[UUID, datetime] = {}
-    for one in ones:
-        sessions[one.session_id] = max(one.last_ms, sessions.get(one.session_id, 0))
-        runs[one.run_id] = max(one.ends_at, runs.get(one.run_id, one.ends_at))
-    listed(("id", "last_ms"), sessions.items(), _REACH_OF_SESSIONS)
-    moments = [(run_id, ends_at, now) for run_id, ends_at in runs.items()]
-    states = listed(("id", "ends_at", "now"), moments, _REACH_OF_RUNS)
-    return {UUID(str(run)) for run, state in states if state in Run.ENDED}
-
-
-def derive(run: Run, sessions: Sequence[Session] | None = None) -> None:
+def derive_state(run: Run, sessions: Sequence[Session] | None = None) -> None:
     """Set state, start and end of a run from its sessions. Any order gives the same answer.
 
     Args:
         sessions: all of the run's, with nodes and attempts; default: they are read.
     """
     if sessions is None:
-        sessions = sessions_of(run)
+        sessions = read_sessions(run)
     if not sessions:
         return
     intervals = [session.interval for session in sessions]
@@ -116,28 +129,28 @@ def derive(run: Run, sessions: Sequence[Session] | None = None) -> None:
     run.stopped_by = _stopping_rule(deciding) if run.state == Run.STOPPED else ""
 
 
-def mark_lost(now: datetime) -> int:
+def mark_lost_runs(now: datetime) -> int:
     """Mark running runs that have been silent too long as lost, until they send again."""
     silent_since = now - timedelta(seconds=settings.LOST_AFTER_SECONDS)
     silent = Run.objects.filter(state=Run.RUNNING, last_received_at__lt=silent_since)
     return silent.update(state=Run.LOST)
 
 
-def sessions_of(run: Run) -> list[Session]:
+def read_sessions(run: Run) -> list[Session]:
     """Return all of the run's sessions, with nodes and attempts, and the columns that are read
     here.
     """
-    return _sessions_of(run=run.pk)
+    return _sessions_of_run(run=run.pk)
 
 
 @Models
-def _sessions_of() -> QuerySet[Session]:
+def _sessions_of_run() -> QuerySet[Session]:
     of_run = Session.objects.filter(node__attempt__run=Slot("run", Run._meta.pk))
     related = of_run.select_related("node__attempt")
     return related.only(*_OF_INTERVALS, *_OF_ENDINGS)
 
 
-def missing_segments(sessions: Iterable[Session]) -> int:
+def count_missing_segments(sessions: Iterable[Session]) -> int:
     """Return the number of segments of ended sessions that exist but have not arrived."""
     ended = [session for session in sessions if session.final_seq is not None]
     # After its end, MLflow's clients may still log: then there are more than the last number says.

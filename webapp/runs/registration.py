@@ -1,10 +1,12 @@
-"""Creates the rows that an upload refers to. Uploads may arrive in any order and repeatedly."""
+"""Creates the rows that uploads refer to, those of many uploads together. Uploads may arrive in any
+order and repeatedly.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import or_
@@ -12,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Count, Q
 from trimtab.wire import Declaration, Segment
 
 from webapp.accounts.models import Workspace
@@ -20,22 +22,24 @@ from webapp.database.listed import listed
 from webapp.runs import locks, trainings
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run, Session
 
+Place = tuple[UUID, int, str]
+"""A node's run, the number of its attempt, and its machine."""
 _DECLARED = (
     *("job", "number", "owner", "tags", "parameters", "workload", "command", "git"),
     *("agent_version", "requeue", "training", "continues", "continues_by", "probe"),
 )
-"""The columns of a run that `declare` sets."""
+"""The columns of a run that `apply_declaration` sets."""
 _NUMBERED = "UPDATE runs_job SET runs_made = new.runs_made FROM new WHERE runs_job.id = new.id"
 _MOST_SESSIONS = 500
 """The most sessions of a node that are remembered by name."""
 
 
-def moment(unix_ns: int) -> datetime:
+def to_moment(unix_ns: int) -> datetime:
     """Return nanoseconds since 1970 as a time in UTC. Exact to the microsecond, unlike a float."""
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=unix_ns // 1000)
 
 
-def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False) -> Run:
+def lock_run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False) -> Run:
     """Return the run, locked. A new run is created with its job's next number.
 
     The run may belong to another workspace: the caller must check.
@@ -46,80 +50,125 @@ def run(workspace: Workspace, run_id: UUID, job_name: str, is_new: bool = False)
     own = Run.objects.select_for_update(of=("self",), no_key=True).filter(pk=run_id)
     if not is_new and (known := own.first()):
         return known
-    return _made(workspace, run_id, job_name) or own.get()
-
-
-def _made(workspace: Workspace, run_id: UUID, job_name: str) -> Run | None:
-    """Return a new run with its job's next number; None if another upload created it meanwhile."""
-    called, job = _named(workspace, job_name)
     try:
         # One transaction: who comes second uses up no number.
         with transaction.atomic():
-            run = Run(pk=run_id, workspace=workspace, job=job, number=next_number(job))
-            run.save(force_insert=True)
+            made = make_runs([(run_id, workspace, job_name)])
     except IntegrityError:
-        return None
-    _arrived(run, called)
-    return run
+        made = []
+    return made[0] if made else own.get()
 
 
-def new_runs(named: Sequence[tuple[UUID, Workspace, str]]) -> list[Run]:
-    """Return the runs with their jobs' next numbers, of ids, workspaces and jobs' names. They
-    aren't saved.
+def make_runs(named: Iterable[tuple[UUID, Workspace, str]]) -> list[Run]:
+    """Make the runs that are missing, with their jobs' next numbers, and return these.
 
-    Those whose job is merged into another one or deleted are left out.
+    Args:
+        named: ids, workspaces and the names of jobs.
+
+    Raises:
+        IntegrityError: another upload made one of them meanwhile.
     """
-    jobs = _jobs({(workspace.pk, name) for _, workspace, name in named})
-    runs = []
-    for run_id, workspace, name in named:
-        job = jobs[workspace.pk, name]
-        if job.merged_into_id is None and job.deleted_at is None:
-            job.runs_made += 1
-            runs.append(Run(pk=run_id, workspace=workspace, job=job, number=job.runs_made))
-    if runs:
-        listed(("id", "runs_made"), {run.job_id: run.number for run in runs}.items(), _NUMBERED)
-    return runs
+    missing = {run_id: (workspace, name) for run_id, workspace, name in named}
+    for (known,) in Run.objects.filter(pk__in=missing).values_list("pk"):
+        del missing[known]
+    if not missing:
+        return []
+    jobs = _jobs({(workspace.pk, name) for workspace, name in missing.values()})
+    numbered: dict[int, Job] = {}
+    made = []
+    for run_id, (workspace, name) in missing.items():
+        job = _take_job(jobs[workspace.pk, name], numbered)
+        job.runs_made += 1
+        made.append(Run(pk=run_id, workspace=workspace, job=job, number=job.runs_made))
+    numbers = [(job.pk, job.runs_made) for job in numbered.values()]
+    listed(("id", "runs_made"), numbers, _NUMBERED)
+    Run.objects.bulk_create(sorted(made, key=lambda run: run.pk))
+    for run in made:
+        _record_merged(run, jobs[run.workspace_id, missing[run.pk][1]])
+    return made
 
 
-def new_session(node: Node, segment: Segment, clock_offset_ms: int) -> Session:
-    """Return a new, unsaved session."""
-    clock = segment.clock
+def _take_job(called: Job, numbered: dict[int, Job]) -> Job:
+    """Return the job of this name or the one it was merged into, always the same object."""
+    job = _restored(called)
+    return numbered.setdefault(job.pk, job)
+
+
+@dataclass(frozen=True)
+class FirstSegment:
+    """A segment whose session is to be made."""
+
+    segment: Segment
+    clock_offset_ms: int
+    """The correction to add to the machine's clock."""
+
+    @property
+    def place(self) -> Place:
+        segment = self.segment
+        return segment.run_id, segment.attempt, segment.machine_id
+
+
+def make_sessions(firsts: Sequence[FirstSegment]) -> list[Session]:
+    """Make the sessions of these segments, and those of their attempts and nodes that are missing.
+    The runs must be locked, because their nodes are numbered.
+
+    Raises:
+        IntegrityError: another upload made one of the sessions meanwhile.
+    """
+    nodes = make_nodes([first.place for first in firsts])
+    return Session.objects.bulk_create(_new_session(nodes[each.place], each) for each in firsts)
+
+
+def _new_session(node: Node, first: FirstSegment) -> Session:
+    clock = first.segment.clock
     return Session(
         pk=clock.session_id,
         node=node,
         boot_id=clock.boot_id,
-        started_at=moment(clock.started_at_ns),
-        clock_offset_ms=clock_offset_ms,
+        started_at=to_moment(clock.started_at_ns),
+        clock_offset_ms=first.clock_offset_ms,
     )
 
 
-def node(run: Run, attempt_number: int, machine_id: str) -> Node:
-    """Return the node, created if it is new. The run must be locked, because its nodes are
-    numbered.
+def make_nodes(places: Iterable[Place]) -> dict[Place, Node]:
+    """Return the nodes of these runs, attempts and machines, created if they are new. The runs must
+    be locked.
     """
-    found = _node(run, attempt_number, machine_id)
-    if found._state.adding:
-        found.save()
-    return found
+    wanted = dict.fromkeys(places)
+    runs, machines = {run for run, _, _ in wanted}, {machine for _, _, machine in wanted}
+    rows = Node.objects.filter(attempt__run__in=runs)
+    found = rows.filter(machine_id__in=machines).select_related("attempt")
+    known = {(each.attempt.run_id, each.attempt.number, each.machine_id): each for each in found}
+    new = [place for place in wanted if place not in known]
+    if new:
+        attempts = _make_attempts({(run, number) for run, number, _ in new})
+        counts = Counter(dict(rows.values_list("attempt__run").annotate(Count("pk")).order_by()))
+        for run, number, machine in new:
+            counts[run] += 1
+            made = Node(attempt=attempts[run, number], machine_id=machine, number=counts[run])
+            known[run, number, machine] = made
+        Node.objects.bulk_create(known[place] for place in new)
+    return known
 
 
-def _node(run: Run, attempt_number: int, machine_id: str) -> Node:
-    """Return the node; a new one isn't saved. Nobody else makes one: the run is locked."""
-    nodes = Node.objects.filter(attempt__run=run).select_related("attempt")
-    if known := nodes.filter(attempt__number=attempt_number, machine_id=machine_id).first():
-        return known
-    attempts = Attempt.objects.filter(run=run, number=attempt_number)
-    attempt = attempts.first() or Attempt.objects.create(run=run, number=attempt_number)
-    return Node(attempt=attempt, machine_id=machine_id, number=nodes.count() + 1)
+def _make_attempts(numbered: Collection[tuple[UUID, int]]) -> dict[tuple[UUID, int], Attempt]:
+    """Return the attempts of these runs and numbers, created if they are new."""
+    runs, numbers = {run for run, _ in numbered}, {number for _, number in numbered}
+    rows = Attempt.objects.filter(run__in=runs, number__in=numbers)
+    known = {(each.run_id, each.number): each for each in rows}
+    new = [Attempt(run_id=run, number=n) for run, n in numbered if (run, n) not in known]
+    made = Attempt.objects.bulk_create(new)
+    return known | {(each.run_id, each.number): each for each in made}
 
 
-def declare(run: Run, declared: Declaration) -> None:
+def apply_declaration(run: Run, declared: Declaration) -> None:
     """Write a declaration, but not its empty fields, nor over values that a person set."""
-    _declare_node(_node(run, declared.attempt, declared.node.machine_id), declared)
+    place = run.pk, declared.attempt, declared.node.machine_id
+    _declare_node(make_nodes([place])[place], declared)
     _place(run, declared.job)
     if not run.owner_is_edited:
         run.owner = declared.owner or run.owner
-    label(run, declared.parameters, declared.tags)
+    add_labels(run, declared.parameters, declared.tags)
     run.workload = {**run.workload, **declared.workload}
     run.command = declared.command or run.command
     run.agent_version = declared.agent_version or run.agent_version
@@ -137,7 +186,7 @@ def declare(run: Run, declared: Declaration) -> None:
     run.save(update_fields=_DECLARED)
 
 
-def label(run: Run, parameters: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+def add_labels(run: Run, parameters: Mapping[str, Any], tags: Mapping[str, str]) -> None:
     """Add parameters and tags, but not over tags that a person set. Doesn't save."""
     free = {key: value for key, value in tags.items() if key not in run.edited_tags}
     run.tags = {**run.tags, **free}
@@ -150,7 +199,7 @@ def _declare_node(node: Node, declared: Declaration) -> None:
         node.expired_uploads[str(declared.session_id)] = declared.expired_uploads
     known = {name: value for name, value in asdict(declared.node).items() if value}
     if started_ns := known.pop("instance_started_at_ns", 0):
-        node.instance_started_at = moment(started_ns)
+        node.instance_started_at = to_moment(started_ns)
     for name, value in known.items():
         if name in node.declared:
             node.declared[name] = value
@@ -168,7 +217,7 @@ def _place(run: Run, job_name: str) -> None:
     if job.pk != run.job_id:
         run.job, run.number = job, next_number(job)
         MovedRun.objects.filter(run=run).delete()
-        _arrived(run, called)
+        _record_merged(run, called)
 
 
 def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
@@ -176,14 +225,19 @@ def _named(workspace: Workspace, name: str) -> tuple[Job, Job]:
     itself or the one it was merged into. A deleted job is restored without its runs.
     """
     called = _jobs({(workspace.pk, name)})[workspace.pk, name]
-    job = called if called.merged_into_id is None else locked(called)
+    return called, _restored(called)
+
+
+def _restored(called: Job) -> Job:
+    """Return the locked job for the runs of one of this name, restored if it was deleted."""
+    job = called if called.merged_into_id is None else lock_job(called)
     if job.deleted_at is not None:
         job.deleted_at = None
         job.save(update_fields=["deleted_at"])
-    return called, job
+    return job
 
 
-def job(workspace: Workspace, name: str) -> Job:
+def make_job(workspace: Workspace, name: str) -> Job:
     """Return the job of this name or key, created if it is new. A deleted one is restored."""
     return _named(workspace, name)[0]
 
@@ -215,13 +269,13 @@ def _by_name(named: Collection[tuple[int, str]]) -> dict[tuple[int, str], Job]:
     return {(job.workspace_id, name): job for job in found for name in (job.name, job.key)}
 
 
-def locked(job: Job) -> Job:
+def lock_job(job: Job) -> Job:
     """Return the job, or the one it was merged into, locked until the transaction ends."""
     held = locks.job(job.pk)
-    return held if held.merged_into is None else locked(held.merged_into)
+    return held if held.merged_into is None else lock_job(held.merged_into)
 
 
-def _arrived(run: Run, called: Job) -> None:
+def _record_merged(run: Run, called: Job) -> None:
     """Record that a run arrived under a merged job's key, so that undoing the merge moves it."""
     while called.pk != run.job_id:
         MovedRun.objects.create(run=run, came_from=called)

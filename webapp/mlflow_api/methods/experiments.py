@@ -45,7 +45,7 @@ def create(token: Token, job: Job | None, said: Arguments) -> dict[str, Any]:
     if job is not None and not job._state.adding:
         raise MlflowError("RESOURCE_ALREADY_EXISTS", f"Experiment '{name}' already exists.")
     with transaction.atomic():
-        made = registration.job(token.workspace, name)
+        made = registration.make_job(token.workspace, name)
     return {"experiment_id": shown.experiment_id(made)}
 
 

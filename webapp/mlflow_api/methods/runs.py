@@ -13,7 +13,7 @@ from trimtab.wire import LIMITS, Declaration, NodeFacts
 
 from advisor import mlflow_names
 from webapp.accounts.models import Token
-from webapp.ingest import accept, careful, uploaders
+from webapp.ingest import declarations, own_runs, uploaders
 from webapp.mlflow_api import agents, changing, feeding, labels, machines, scope, shown, taking
 from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
 from webapp.mlflow_api.errors import invalid, missing
@@ -55,18 +55,18 @@ def _saved(job: Job) -> Job:
     if not job._state.adding:
         return job
     with transaction.atomic():
-        return registration.job(job.workspace, job.key)
+        return registration.make_job(job.workspace, job.key)
 
 
 def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun | None:
     """Return the agent's own run, or None if another one of the program already is."""
     run_id = UUID(agent["run"])
-    taken = admission.Upload(run_id, careful.is_new_run(token.workspace, run_id), 0)
+    taken = admission.Upload(run_id, own_runs.is_new_run(token.workspace, run_id), 0)
     known = TrackedRun.objects.filter(pk=run_id, run__workspace=token.workspace).first()
     if known is not None and known.agent.get("session") == agent["session"]:
         return None
     with admission.admitted(token.workspace, token, taken), transaction.atomic():
-        run = careful.own_run(token.workspace, run_id, agent["job"])
+        run = own_runs.lock_own_run(token.workspace, run_id, agent["job"])
         held = known or tracked
         held.run, held.agent = run, agent
         held.name = held.name or str(run)
@@ -89,9 +89,9 @@ def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun
     feeding.send(token, tracked, [begun], job)
     is_part = bool(agent) or machines.PARENT in tracked.tags
     said = _declaration(tracked, begun.feed, job, known, is_part)
-    accept.declaration(token.workspace, said, 0, token)
+    declarations.store_declaration(token.workspace, said, 0, token)
     with transaction.atomic():
-        tracked.run = careful.own_run(token.workspace, tracked.run_id, job)
+        tracked.run = own_runs.lock_own_run(token.workspace, tracked.run_id, job)
         tracked.name = tracked.name or str(tracked.run)
         tracked.save(force_insert=True)
         begun.feed.save()
@@ -130,7 +130,7 @@ def _workload(entry_point: str, is_part: bool) -> dict[str, str]:
 
 
 def _label(token: Token, tracked: TrackedRun) -> None:
-    accept.labels(token.workspace, tracked.pk, {}, mlflow_names.shown_tags(tracked.tags))
+    declarations.add_labels(token.workspace, tracked.pk, {}, mlflow_names.shown_tags(tracked.tags))
     uploaders.remember(token, tracked.pk)
 
 

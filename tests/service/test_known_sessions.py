@@ -1,4 +1,6 @@
-"""Segments of known sessions take the short way: with the same answers as the careful one."""
+"""Segments of known sessions: written with few statements, and refused or refreshed where something
+isn't as this process remembers it.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,14 @@ from django.utils import timezone
 from trimtab import wire
 from trimtab.wire import FIRST_PIECE, LIMITS, Event, encode_segment
 
+from advisor.store.opening import open_store
 from tests.service.uploads import FakeAgent, together
 from webapp.accounts import bearer
 from webapp.accounts.models import Token
 from webapp.analysis.models import Analysis
 from webapp.directives import issue
 from webapp.http.gathered import Asked
-from webapp.ingest import accept, appending, known_sessions, resend, segment_requests
+from webapp.ingest import known_sessions, resend, segment_requests, segment_rows
 from webapp.ingest.upload import Upload
 from webapp.runs.models import Run, Segment, Session
 
@@ -33,15 +36,14 @@ def known(agent: FakeAgent) -> FakeAgent:
     return agent
 
 
-def test_it_leaves_the_rows_that_the_careful_way_leaves(agent, token, monkeypatch):
-    careful = FakeAgent(agent.client, token, started_at_ns=agent.started_at_ns)
+def test_a_session_that_no_process_remembers_gets_the_same_rows(agent, token):
+    other = FakeAgent(agent.client, token, started_at_ns=agent.started_at_ns)
     for seq in (0, 3, 1):
         assert agent.put(agent.segment(seq)).status_code == 200
-        with monkeypatch.context() as patched:
-            patched.setattr(known_sessions, "began_at", lambda *_: None)
-            assert careful.put(careful.segment(seq)).status_code == 200
+        known_sessions.forget_session(other.session_id)
+        assert other.put(other.segment(seq)).status_code == 200
     found = []
-    for each in (agent, careful):
+    for each in (agent, other):
         run = Run.objects.get(pk=each.run_id)
         session = Session.objects.get(pk=each.session_id)
         segments = session.segments.values_list("seq", "start_ms", "sample_count", "refused")
@@ -75,10 +77,10 @@ def test_a_run_that_was_deleted_for_good_is_made_again(known):
 
 def test_another_body_or_the_time_of_a_piece_is_refused_and_leaves_no_object(known, settings):
     assert known.put(known.segment(FIRST_PIECE, start_ms=20_000)).status_code == 200
-    objects = set(accept.open_store(settings.OBJECTS_URL).list("runs/"))
+    objects = set(open_store(settings.OBJECTS_URL).list("runs/"))
     assert known.put(known.segment(1, duration_ms=9_000)).status_code == 409
     assert known.put(known.segment(2)).status_code == 409
-    assert set(accept.open_store(settings.OBJECTS_URL).list("runs/")) == objects
+    assert set(open_store(settings.OBJECTS_URL).list("runs/")) == objects
 
 
 def test_a_late_segment_of_an_ended_run_has_it_analysed_again(known):
@@ -114,16 +116,10 @@ def test_a_token_is_refused_at_once_where_it_is_revoked_and_soon_elsewhere(known
 
 def test_one_row_that_cant_be_written_fails_no_other(known, monkeypatch):
     """All of them wait while the first one's rows are committed."""
-    entries = []
-    for seq in range(2, 6):
-        upload = Upload(known.segment(seq), f"body {seq}".encode(), None)
-        workspace = Run.objects.get().workspace
-        began_at = known_sessions.began_at(workspace, upload.segment)
-        entries.append(accept._entry(workspace, upload, began_at))
-    entries[1] = replace(entries[1], sha256=None)  # type: ignore[arg-type]
-    waiting = [appending._Waiting(entry) for entry in entries]
-    appending._write_all(waiting)
-    failed = [isinstance(each.outcome, Exception) for each in waiting]
+    workspace = Run.objects.get().workspace
+    uploads = [Upload(workspace, known.segment(seq), f"{seq}".encode()) for seq in range(2, 6)]
+    uploads[1].__dict__["sha256"] = None
+    failed = [isinstance(each, Exception) for each in segment_rows.write_rows(uploads)]
     assert failed == [False, True, False, False]
     assert sorted(Segment.objects.values_list("seq", flat=True)) == [0, 1, 2, 4, 5]
 
@@ -155,14 +151,14 @@ def test_one_that_comes_twice_at_once_is_a_duplicate_once(known):
 
 
 def test_one_that_is_refused_fails_no_other_and_leaves_no_object(known, settings):
-    objects = set(accept.open_store(settings.OBJECTS_URL).list("runs/"))
+    objects = set(open_store(settings.OBJECTS_URL).list("runs/"))
     bad = known.segment(1, duration_ms=9_000)
     first, (status, problem), last = (
         _told(each) for each in together(_asked(known, known.segment(2), bad, known.segment(3)))
     )
     assert (first[0], last[0]) == (200, 200)
     assert (status, problem["field"]) == (409, "seq")
-    new = set(accept.open_store(settings.OBJECTS_URL).list("runs/")) - objects
+    new = set(open_store(settings.OBJECTS_URL).list("runs/")) - objects
     assert len(new) == 2
 
 
@@ -170,7 +166,8 @@ def test_one_that_is_refused_fails_no_other_and_leaves_no_object(known, settings
 def test_trouble_is_told_and_what_comes_again_is_taken(known, monkeypatch, error, status):
     asked = _asked(known, known.segment(2), known.segment(3))
     with monkeypatch.context() as patched:
-        patched.setattr(appending, "append", lambda entries: [error("on purpose")] * len(entries))
+        errors = [error("on purpose"), error("on purpose")]
+        patched.setattr(segment_rows, "write_rows", lambda uploads: errors[: len(uploads)])
         assert [each.status_code for each in together(asked)] == [status] * 2
     assert [each.status_code for each in together(asked)] == [200] * 2
     assert Segment.objects.count() == 4

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import OperationalError
@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trimtab.wire import encode_segment
 
+from advisor.store.opening import open_store
 from tests.service.uploads import FakeAgent, together
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis.models import Analysis
-from webapp.ingest import accept, beginning, known_sessions
+from webapp.ingest import known_sessions, segment_rows
 from webapp.ingest.upload import Upload
+from webapp.ingest.write import Stored, write_segments
 from webapp.runs import registration
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run, Segment, Session
 
@@ -49,19 +51,17 @@ def _statuses(agents: Sequence[FakeAgent]) -> list[int]:
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
-    """Let something happen once, after uploads are counted and before anything of them is
-    written.
-    """
+    """Let something happen once, after uploads are counted and before their rows are written."""
 
     def happens(what: Callable[[], object]) -> None:
-        real = accept.complete
+        real = segment_rows.write_rows
 
-        def complete(begun: Sequence[accept.Begun]) -> list[accept.Row]:
-            monkeypatch.setattr(accept, "complete", real)
+        def write_rows(uploads: Sequence[Upload]) -> list[segment_rows.RowAnswer | Exception]:
+            monkeypatch.setattr(segment_rows, "write_rows", real)
             what()
-            return real(begun)
+            return real(uploads)
 
-        monkeypatch.setattr(accept, "complete", complete)
+        monkeypatch.setattr(segment_rows, "write_rows", write_rows)
 
     return happens
 
@@ -81,14 +81,13 @@ def _rows_of(agent: FakeAgent) -> list[dict[str, Any]]:
     return [*(_columns(row, OTHER | TIMES | BODY) for row in every), uploaders]
 
 
-def test_they_leave_the_rows_that_the_careful_way_leaves(agents, monkeypatch):
+def test_they_leave_the_rows_that_one_alone_leaves(agents):
     many = agents(3)
     assert _statuses(many) == [200] * 3
-    (careful,) = agents(1)
-    monkeypatch.setattr(registration, "new_runs", lambda _: [])
-    assert _statuses([careful]) == [200]
+    (alone,) = agents(1)
+    assert _statuses([alone]) == [200]
     for each in many:
-        for own, other in zip(_rows_of(each), _rows_of(careful), strict=True):
+        for own, other in zip(_rows_of(each), _rows_of(alone), strict=True):
             assert own == other
     assert [*Analysis.objects.values_list("wanted", flat=True)] == [1] * 4
     assert not Analysis.objects.filter(waiting_since=None).exists()
@@ -99,11 +98,10 @@ def test_many_take_hardly_more_statements_than_one(
 ):
     segments = [agent.segment(0) for agent in agents(30)]
     token = Token.objects.get(workspace=workspace)
-    uploads = [Upload(each, encode_segment(each), None) for each in segments]
-    begun = [accept.begin(workspace, each, token) for each in uploads]
-    with django_assert_max_num_queries(14):
-        rows = accept.complete([each for each in begun if each is not None])
-    assert [accept.is_finished(row) for row in rows] == [True] * 30
+    uploads = [Upload(workspace, each, encode_segment(each), token=token) for each in segments]
+    with django_assert_max_num_queries(26):
+        outcomes = write_segments(uploads)
+    assert outcomes == [Stored(is_duplicate=False, may_be_asked=False)] * 30
     assert Segment.objects.count() == 30
 
 
@@ -167,12 +165,12 @@ def test_a_deleted_job_comes_back(agents, workspace):
 def test_one_whose_session_is_another_runs_fails_no_other(agents, settings, monkeypatch):
     (known,) = agents(1)
     assert _statuses([known]) == [200]
-    monkeypatch.setattr(known_sessions, "_began_at", {})  # Another process made it
+    monkeypatch.setattr(known_sessions, "_remembered", {})  # Another process made it
     first, wrong, last = agents(3)
     many = [first, replace(wrong, session_id=known.session_id), last]
     assert _statuses(many) == [200, 409, 200]
     assert Run.objects.filter(pk__in=[first.run_id, last.run_id]).count() == 2
-    objects = accept.open_store(settings.OBJECTS_URL).list("runs/")
+    objects = open_store(settings.OBJECTS_URL).list("runs/")
     assert not any(str(wrong.run_id) in each.key for each in objects)
 
 
@@ -193,7 +191,7 @@ def test_a_run_that_became_anothers_meanwhile_is_refused(agents, settings, meanw
     meanwhile(lambda: Run.objects.create(pk=agent.run_id, workspace=theirs, job=job, number=1))
     assert _statuses([agent]) == [404]
     assert Session.objects.count() == 0
-    assert [*accept.open_store(settings.OBJECTS_URL).list("runs/")] == []
+    assert [*open_store(settings.OBJECTS_URL).list("runs/")] == []
 
 
 def test_workspaces_that_begin_together_have_jobs_of_their_own(agents, agent):
@@ -208,13 +206,17 @@ def test_workspaces_that_begin_together_have_jobs_of_their_own(agents, agent):
     assert Run.objects.get(pk=other.run_id).workspace == theirs
 
 
-def test_what_can_not_be_written_together_is_written_one_by_one(agents, monkeypatch, caplog):
-    def fails(_: object) -> None:
-        raise OperationalError("on purpose")
+def test_what_can_not_be_written_together_is_written_one_by_one(agents, monkeypatch):
+    real = registration.make_runs
 
-    monkeypatch.setattr(registration, "new_runs", fails)
+    def make_runs(named: Iterable[tuple[UUID, Workspace, str]]) -> list[Run]:
+        listed = [*named]
+        if len(listed) > 1:
+            raise OperationalError("on purpose")
+        return real(listed)
+
+    monkeypatch.setattr(registration, "make_runs", make_runs)
     assert _statuses(agents(2)) == [200] * 2
-    assert "can't be begun together" in caplog.text
 
 
 def test_a_backlog_of_a_new_run_is_written_in_its_order(agents):
@@ -227,6 +229,6 @@ def test_a_backlog_of_a_new_run_is_written_in_its_order(agents):
 
 
 def test_more_than_one_transaction_may_be_needed(agents, monkeypatch):
-    monkeypatch.setattr(beginning, "MOST_TOGETHER", 2)
+    monkeypatch.setattr(segment_rows, "MOST_TOGETHER", 2)
     assert _statuses(agents(5)) == [200] * 5
     assert Job.objects.get().runs_made == 5
