@@ -65,6 +65,25 @@ def is_near(moment: datetime | None, expected: datetime) -> bool:
 # Wanting
 
 
+@pytest.mark.parametrize("due_in", [-HOUR, HOUR])
+@pytest.mark.parametrize("waits_in", [None, -2 * HOUR, -MINUTE, MINUTE, 2 * HOUR])
+def test_many_are_counted_and_wait_as_one_that_stays_due_when_it_was(row, due_in, waits_in):
+    now = timezone.now()
+    columns = {"due_at": now + due_in, "waiting_since": waits_in and now + waits_in}
+    rows, found = Rejudging.objects.filter(pk=row.pk), []
+    for _ in range(2):
+        rows.update(wanted=7, **columns)
+        if found:
+            claims.want(rows, max(now, columns["due_at"]), is_fresh=False)
+        else:
+            claims.want_many(KIND, {row.workspace_id: 1})
+            assert now_in(row, "due_at") == (columns["due_at"],)
+        found.append(now_in(row, "wanted", "waiting_since"))
+    (many, many_since), (one, one_since) = found
+    assert many == one == 8
+    assert is_near(many_since, one_since)
+
+
 def test_what_is_wanted_anew_is_due_at_once_and_has_all_its_attempts(row):
     Rejudging.objects.update(given_up_at=timezone.now())
     assert claims.want(Rejudging.objects.all()) == 1

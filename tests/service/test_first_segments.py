@@ -105,7 +105,7 @@ def test_many_take_hardly_more_statements_than_one(
     assert Segment.objects.count() == 30
 
 
-def test_what_follows_goes_the_short_way_at_once(agents, django_assert_max_num_queries):
+def test_what_follows_takes_few_statements_at_once(agents, django_assert_max_num_queries):
     (agent,) = agents(1)
     assert _statuses([agent]) == [200]
     with django_assert_max_num_queries(10):

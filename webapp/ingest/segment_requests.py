@@ -1,7 +1,8 @@
 """Uploads of segments, many at a time: what `routes.put_segment` does for one.
 
-Those that go the short way share what they can. Each of the others, which may wait for a lock or
-list a session's objects, is done in a thread of its own, and isn't kept decoded until then.
+They are decoded here and written together. Each of the others, which takes longer (it has facts of its
+session, a large document, or a session's objects are to be listed), is done in a thread of its own,
+and isn't kept decoded until then.
 """
 
 from __future__ import annotations
