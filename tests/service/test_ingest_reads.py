@@ -90,9 +90,9 @@ def test_a_steady_upload_costs_no_query_for_it(
     plain = _token(workspace)
     run = _uploaded(plain)
     with django_capture_on_commit_callbacks(execute=True):
-        uploaders.remember(token, run.pk)
+        uploaders.remember_uploader(token, run.pk)
     with django_assert_num_queries(0):
-        uploaders.remember(token, run.pk)
+        uploaders.remember_uploader(token, run.pk)
 
 
 def test_what_an_upload_that_was_rolled_back_wrote_is_written_with_the_next_one(
@@ -103,11 +103,11 @@ def test_what_an_upload_that_was_rolled_back_wrote_is_written_with_the_next_one(
     token, late = Token.make(workspace, "late", ["ingest"])
     committed = django_capture_on_commit_callbacks(execute=True)
     with suppress(ZeroDivisionError), committed, transaction.atomic():
-        uploaders.remember(token, run.pk)
+        uploaders.remember_uploader(token, run.pk)
         raise ZeroDivisionError
     assert _reads(late, run) == {404}
     with django_capture_on_commit_callbacks(execute=True):
-        uploaders.remember(token, run.pk)
+        uploaders.remember_uploader(token, run.pk)
     assert _reads(late, run) == {200}
 
 

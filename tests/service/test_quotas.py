@@ -285,11 +285,13 @@ def test_a_refused_upload_is_not_counted_and_passes_later(agent, workspace, sett
 
 def test_a_run_whose_nodes_begin_at_once_counts_once(agent, workspace, settings):
     """Each of them finds no run: the first one isn't committed yet."""
-    from webapp.quotas.admission import Upload, admitted
+    from webapp.quotas.admission import Upload, count_while_written
 
     settings.WORKSPACE_RUNS_A_DAY = 1
     token = Token.objects.get(workspace=workspace)
-    with admitted(workspace, token, Upload(agent.run_id, is_new_run=True, body_bytes=10)):
+    with count_while_written(
+        workspace, token, Upload(agent.run_id, is_new_run=True, body_bytes=10)
+    ):
         assert agent.put(agent.segment(0)).status_code == 200
     assert _used(workspace)["runs"] == 1
 

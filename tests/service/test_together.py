@@ -246,14 +246,14 @@ def test_an_error_in_the_code_costs_one_segment(agent, monkeypatch):
     client = Client(raise_request_exception=False)
     agent.client = client
     agent.post(_bodies(agent, range(2)))
-    real = bounds.check
+    real = bounds.check_bounds
 
     def broken(segment):  # type: ignore[no-untyped-def]
         if segment.seq == 3:
             raise KeyError("on purpose")
         real(segment)
 
-    monkeypatch.setattr(bounds, "check", broken)
+    monkeypatch.setattr(bounds, "check_bounds", broken)
     rows = _rows(agent.post(_bodies(agent, range(2, 5))))
     assert [row["status"] for row in rows] == [200, 500, 200]
     assert "on purpose" not in json.dumps(rows)

@@ -67,7 +67,7 @@ def begin(workspace: Workspace, by: User | Token, wanted: Wanted) -> Import:
     is_new = _check_owner(workspace, run_id)
     allowance.check(workspace)
     taken = admission.Upload(run_id, is_new, len(body), len(body))
-    with admission.admitted(workspace, token, taken):
+    with admission.count_while_written(workspace, token, taken):
         open_store(settings.OBJECTS_URL).put(key, body)
         with transaction.atomic():
             run = registration.lock_run(workspace, run_id, job[: LIMITS.name_chars])

@@ -31,7 +31,7 @@ def save(held: claims.Claim[Import], made: Converted) -> None:
     run = held.row.artefact.run
     stored_bytes = sum(ref.size_bytes or 0 for node in made.nodes for ref in node.chunks)
     taken = admission.Upload(run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes)
-    with admission.admitted(run.workspace, None, taken), transaction.atomic():
+    with admission.count_while_written(run.workspace, None, taken), transaction.atomic():
         locked = registration.lock_run(run.workspace, run.pk, run.job.name)
         if not claims.finish(held, stage="", **_result(made)):
             return

@@ -24,7 +24,7 @@ from webapp.http.problems import Problem
 from webapp.imports import allowance
 from webapp.imports import queue as imports
 from webapp.ingest import own_runs
-from webapp.ingest.bodies import check_length, cut_off
+from webapp.ingest.bodies import body_cut_off, check_length
 from webapp.quotas import admission
 from webapp.runs.models import Artefact
 
@@ -36,7 +36,7 @@ _NAME_CHARS = 200
 
 
 @dataclass(frozen=True)
-class Described:
+class Description:
     """The headers' description of a file; `job` is for a run that doesn't exist yet."""
 
     kind: str
@@ -44,7 +44,7 @@ class Described:
     job: str
 
 
-def described(request: HttpRequest) -> Described:
+def read_description(request: HttpRequest) -> Description:
     """Read the headers. Raises Problem 400 or 415, naming the header."""
     if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         fix = "Send the file without Content-Encoding: the SHA-256 is that of the bytes sent."
@@ -58,17 +58,17 @@ def described(request: HttpRequest) -> Described:
         raise _invalid(
             "Not a valid file name.", "X-Trimtab-Name", "Send a file name without a path."
         )
-    return Described(kind, name, _header(request, "X-Trimtab-Job", LIMITS.name_chars))
+    return Description(kind, name, _header(request, "X-Trimtab-Job", LIMITS.name_chars))
 
 
 @contextmanager
-def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
+def receive_file(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
     """Yield the body as a file, which is never in memory as a whole.
 
     Raises:
         Problem: 400 if it isn't what `sha256` says or ends early; 411 or 413.
     """
-    with streamed(request) as (file, received_sha256):
+    with stream_file(request) as (file, received_sha256):
         if received_sha256 != sha256:
             fix = "Send the whole file under the SHA-256 of its content."
             detail = "The SHA-256 of the content differs from the one in the URL."
@@ -77,7 +77,7 @@ def received(request: HttpRequest, sha256: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def streamed(request: HttpRequest) -> Iterator[tuple[BinaryIO, str]]:
+def stream_file(request: HttpRequest) -> Iterator[tuple[BinaryIO, str]]:
     """Yield the body as a file, and its SHA-256. Raises Problem 400, 411 or 413."""
     check_length(request.headers, MOST_BYTES, "Send a smaller file.")
     digest = hashlib.sha256()
@@ -88,7 +88,9 @@ def streamed(request: HttpRequest) -> Iterator[tuple[BinaryIO, str]]:
         yield file, digest.hexdigest()
 
 
-def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryIO) -> bool:
+def store_artefact(
+    token: Token, run_id: UUID, sha256: str, said: Description, file: BinaryIO
+) -> bool:
     """Make the file durable; True if it already was.
 
     Raises:
@@ -103,7 +105,7 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
     is_new, size_bytes = _is_new_run(workspace, run_id, said), file.seek(0, 2)
     allowance.check_kind(workspace, said.kind)
     taken = admission.Upload(run_id, is_new, size_bytes, size_bytes)
-    with admission.admitted(workspace, token, taken) as counted:
+    with admission.count_while_written(workspace, token, taken) as counted:
         key = f"runs/{run_id}/artefacts/{sha256}"
         open_store(settings.OBJECTS_URL).put_file(key, file)
         described = {"kind": said.kind, "name": said.name, "object_key": key}
@@ -118,8 +120,10 @@ def keep(token: Token, run_id: UUID, sha256: str, said: Described, file: BinaryI
     return not made
 
 
-def _is_new_run(workspace: Workspace, run_id: UUID, said: Described) -> bool:
-    """Return whether the run is new, before anything is written. Raises Problem as `keep` does."""
+def _is_new_run(workspace: Workspace, run_id: UUID, said: Description) -> bool:
+    """Return whether the run is new, before anything is written. Raises Problem as
+    `store_artefact` does.
+    """
     is_new = own_runs.is_new_run(workspace, run_id)
     if not said.job and is_new:
         fix = "Send the name of its job."
@@ -136,7 +140,7 @@ def _pieces(request: HttpRequest) -> Iterator[bytes]:
         while piece := request.read(PIECE_BYTES):
             yield piece
     except UnreadablePostError:
-        raise cut_off() from None
+        raise body_cut_off() from None
 
 
 def _header(request: HttpRequest, field: str, most_chars: int) -> str:

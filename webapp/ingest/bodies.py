@@ -53,7 +53,7 @@ SEVERAL = Form(
 )
 
 
-def decoded(
+def decode_request(
     decode: Callable[[bytes], Decoded], request: HttpRequest, form: Form = SINGLE
 ) -> Decoded:
     """Read and decode an upload.
@@ -62,7 +62,7 @@ def decoded(
         Problem: 400, 411, 413 or 415, naming the field or header.
     """
     check_headers(request.headers, form)
-    return read(decode, body_of(request))
+    return decode_body(decode, read_body(request))
 
 
 def check_headers(headers: Headers, form: Form = SINGLE) -> None:
@@ -75,7 +75,7 @@ def check_headers(headers: Headers, form: Form = SINGLE) -> None:
     _check_form(headers, form)
 
 
-def read(decode: Callable[[bytes], Decoded], body: bytes) -> Decoded:
+def decode_body(decode: Callable[[bytes], Decoded], body: bytes) -> Decoded:
     """Decode a body. Raises Problem 400 or 413."""
     try:
         with _one_at_a_time:
@@ -94,7 +94,7 @@ def _refused(error: WireError) -> Problem:
     return Problem(400, error.problem, error.field, error.fix, kind=kind)
 
 
-def cut_off() -> Problem:
+def body_cut_off() -> Problem:
     fix = "Send the whole body."
     return Problem(400, "The body ended early.", "body", fix, kind="unreadable-body")
 
@@ -127,15 +127,15 @@ def _check_form(headers: Headers, form: Form) -> None:
         raise Problem(415, detail, "Content-Type", form.type_fix)
 
 
-def body_of(request: HttpRequest) -> bytes:
+def read_body(request: HttpRequest) -> bytes:
     """Read the body. Raises Problem 400."""
     try:
         return request.body
     except UnreadablePostError:
-        raise cut_off() from None
+        raise body_cut_off() from None
 
 
-def must_match(field: str, in_url: object, in_body: object) -> None:
+def check_match(field: str, in_url: object, in_body: object) -> None:
     """Compare a field with the URL. Raises Problem 400."""
     if in_url != in_body:
         detail = f"The body says {in_body}, the URL {in_url}."

@@ -19,7 +19,7 @@ MOST_SAMPLES_A_SECOND = 20_000
 _DAY_MS = 86_400_000
 
 
-def check(segment: Segment) -> None:
+def check_bounds(segment: Segment) -> None:
     """Check a segment. Raises Problem 400, naming the field and the fix."""
     end_ms = segment.start_ms + segment.duration_ms
     if end_ms > MOST_SESSION_DAYS * _DAY_MS:

@@ -32,12 +32,12 @@ def store_declaration(
     """
     is_new = own_runs.is_new_run(workspace, declared.run_id)
     taken = admission.Upload(declared.run_id, is_new, body_bytes)
-    with admission.admitted(workspace, token, taken), transaction.atomic():
+    with admission.count_while_written(workspace, token, taken), transaction.atomic():
         run = own_runs.lock_own_run(workspace, declared.run_id, declared.job, is_new)
         _bound_labels(run, declared)
         registration.apply_declaration(run, declared)
         if token:
-            uploaders.remember(token, run.pk)
+            uploaders.remember_uploader(token, run.pk)
         queue.want(run)
     queue.enqueue_on_commit(run)
 

@@ -28,13 +28,13 @@ _check_at: dict[UUID, float] = {}
 """Monotonic seconds, by session. A process that starts after a power loss has checked none."""
 
 
-def is_due(session_id: UUID, answered: str) -> bool:
+def is_check_due(session_id: UUID, answered: str) -> bool:
     """Return whether it is time to list the stored segments for an upload, which takes a while."""
     now = time.monotonic()
     return bool(answered) and now >= _check_at.get(session_id, now)
 
 
-def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
+def find_missing_segments(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
     """Return session and number of each segment that the service answered and doesn't have.
 
     Args:
@@ -42,7 +42,7 @@ def missing(upload: Upload, answered: str) -> list[tuple[UUID, int]]:
         answered: as the agent says in its header: `12-96,3`. Another form is ignored.
     """
     session, now = upload.segment.clock.session_id, time.monotonic()
-    if not is_due(session, answered):
+    if not is_check_due(session, answered):
         return []
     wanted = _numbers(answered) if _RANGES.fullmatch(answered) else set()
     if not wanted:

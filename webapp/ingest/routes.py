@@ -13,7 +13,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.directives import delivery
 from webapp.ingest import artefacts, bodies, declarations, description, resend, segments, uploaders
-from webapp.ingest.bodies import SEVERAL, decoded, must_match
+from webapp.ingest.bodies import SEVERAL, check_match, decode_request
 from webapp.ingest.write import write_segment
 from webapp.runs import resource
 
@@ -31,11 +31,11 @@ router = Router(tags=["ingest"], auth=agents)
 )
 def put_declaration(request: HttpRequest, run_id: UUID) -> dict[str, Any]:
     """Creates or updates the run. May be sent after its segments, and repeatedly."""
-    declaration = decoded(decode_declaration, request)
-    must_match("run_id", run_id, declaration.run_id)
+    declaration = decode_request(decode_declaration, request)
+    check_match("run_id", run_id, declaration.run_id)
     token: Token = request.auth  # type: ignore[attr-defined]
     declarations.store_declaration(token.workspace, declaration, len(request.body), token)
-    uploaders.remember(token, run_id)
+    uploaders.remember_uploader(token, run_id)
     return segments.answer_fields(duplicate=False)
 
 
@@ -49,7 +49,7 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
     """Answers when the segment is durable. A replay answers `duplicate: true`."""
     bodies.check_headers(request.headers)
     token: Token = request.auth  # type: ignore[attr-defined]
-    body = bodies.body_of(request)
+    body = bodies.read_body(request)
     upload = segments.read_segment(run_id, session_id, seq, request.headers, body, token)
     return segments.answer_segment(upload, write_segment(upload), token, request.headers)
 
@@ -62,7 +62,7 @@ def put_segment(request: HttpRequest, run_id: UUID, session_id: UUID, seq: int) 
 )
 def post_segments(request: HttpRequest, run_id: UUID, session_id: UUID) -> dict[str, Any]:
     """Answers for each segment once all accepted ones are durable. None fails others."""
-    received = decoded(split_bodies, request, SEVERAL)
+    received = decode_request(split_bodies, request, SEVERAL)
     token: Token = request.auth  # type: ignore[attr-defined]
     batch = segments.Batch(received, segments.sent_at_ns(request.headers))
     batch.read(run_id, session_id, token)
@@ -70,8 +70,8 @@ def post_segments(request: HttpRequest, run_id: UUID, session_id: UUID) -> dict[
     asked: list[dict[str, Any]] = []
     again: list[tuple[UUID, int]] = []
     if stored := batch.stored:
-        uploaders.remember(token, run_id)
-        again = resend.missing(stored[0], request.headers.get(resend.HEADER, ""))
+        uploaders.remember_uploader(token, run_id)
+        again = resend.find_missing_segments(stored[0], request.headers.get(resend.HEADER, ""))
         asked = delivery.pending(session_id) if batch.may_be_asked else []
     return segments.answer_fields(answers=batch.answers, directives=asked, resend=again)
 
@@ -90,9 +90,9 @@ def put_artefact(
     sha256: str = Path(..., pattern=resource.SHA256),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
     """Answers when it is durable. The same content again answers `duplicate: true`."""
-    said = artefacts.described(request)
-    with artefacts.received(request, sha256) as file:
+    said = artefacts.read_description(request)
+    with artefacts.receive_file(request, sha256) as file:
         token: Token = request.auth  # type: ignore[attr-defined]
-        duplicate = artefacts.keep(token, run_id, sha256, said, file)
-    uploaders.remember(token, run_id)
+        duplicate = artefacts.store_artefact(token, run_id, sha256, said, file)
+    uploaders.remember_uploader(token, run_id)
     return segments.answer_fields(duplicate=duplicate)

@@ -49,13 +49,13 @@ class _Request:
 
     def answer(self, upload: Upload, outcome: Outcome) -> HttpResponse:
         if isinstance(outcome, Exception):
-            return segments.problem(outcome).response()
+            return segments.problem_from(outcome).response()
         return segments.answer_segment(upload, outcome, self.token, self.asked.headers)
 
     @property
     def is_checked(self) -> bool:
         """The session's stored segments are listed before it is answered."""
-        return resend.is_due(self.session_id, self.asked.headers.get(resend.HEADER) or "")
+        return resend.is_check_due(self.session_id, self.asked.headers.get(resend.HEADER) or "")
 
 
 class SegmentRequests:
@@ -118,4 +118,4 @@ def _or_problem(work: Callable[[], _Result]) -> _Result | HttpResponse:
     try:
         return work()
     except Exception as error:
-        return segments.problem(error).response()
+        return segments.problem_from(error).response()

@@ -150,7 +150,9 @@ def _make_sessions(uploads: Sequence[Upload]) -> dict[UUID, KnownSession]:
     own = [upload for upload in uploads if owners.get(upload.run_id) == upload.workspace.pk]
     firsts = [registration.FirstSegment(each.segment, each.clock_offset_ms) for each in own]
     sessions = registration.make_sessions(firsts)
-    uploaders.remember_all([(each.token, each.run_id) for each in own if each.token is not None])
+    uploaders.remember_uploaders(
+        [(each.token, each.run_id) for each in own if each.token is not None]
+    )
     return {
         made.pk: KnownSession(upload.workspace.pk, upload.run_id, made.corrected_started_at)
         for upload, made in zip(own, sessions, strict=True)

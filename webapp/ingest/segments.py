@@ -19,7 +19,7 @@ from webapp.directives import delivery
 from webapp.http import trouble
 from webapp.http.problems import Problem, server_error
 from webapp.ingest import resend, uploaders
-from webapp.ingest.bodies import Headers, must_match, read
+from webapp.ingest.bodies import Headers, check_match, decode_body
 from webapp.ingest.upload import Upload
 from webapp.ingest.write import Outcome, Stored, write_segments
 
@@ -36,8 +36,8 @@ def read_segment(
     limits: Limits = LIMITS,
 ) -> Upload:
     """Return the segment that was sent to an address. Raises Problem 400 or 413."""
-    segment = read(partial(segment_bodies.decoded, limits=limits), body)
-    must_match("seq", seq, segment.seq)
+    segment = decode_body(partial(segment_bodies.decoded, limits=limits), body)
+    check_match("seq", seq, segment.seq)
     check_address(segment, run_id, session_id)
     return Upload(token.workspace, segment, body, sent_at_ns(headers), token)
 
@@ -46,8 +46,8 @@ def check_address(segment: Segment, run_id: UUID, session_id: UUID) -> None:
     """Check a segment. Raises Problem 400 if it is of another run or session, or nothing of it
     would be kept.
     """
-    must_match("run_id", run_id, segment.run_id)
-    must_match("session_id", session_id, segment.clock.session_id)
+    check_match("run_id", run_id, segment.run_id)
+    check_match("session_id", session_id, segment.clock.session_id)
     _must_hold_something(segment)
 
 
@@ -61,10 +61,10 @@ def answer_segment(upload: Upload, stored: Stored, token: Token, headers: Header
     """Answer one segment. The schema isn't used, because nearly all requests come here;
     `tests/service/test_openapi.py` compares the answer with it.
     """
-    uploaders.remember(token, upload.run_id)
+    uploaders.remember_uploader(token, upload.run_id)
     asked = delivery.pending(upload.session_id) if stored.may_be_asked else []
-    again = resend.missing(upload, headers.get(resend.HEADER) or "")
-    fields = answer_fields(**receipt(upload, stored), directives=asked, resend=again)
+    again = resend.find_missing_segments(upload, headers.get(resend.HEADER) or "")
+    fields = answer_fields(**receipt_fields(upload, stored), directives=asked, resend=again)
     return JsonResponse(fields)
 
 
@@ -79,7 +79,7 @@ def answer_fields(**more: Any) -> dict[str, Any]:
     }
 
 
-def receipt(upload: Upload, stored: Stored) -> dict[str, Any]:
+def receipt_fields(upload: Upload, stored: Stored) -> dict[str, Any]:
     refused = [{"name": r.name, "reason": r.reason} for r in upload.segment.refused]
     return {"duplicate": stored.is_duplicate, "refused": refused}
 
@@ -99,7 +99,7 @@ class Batch:
             is_valid = False
             try:
                 limits = replace(LIMITS, document_bytes=left_bytes)
-                segment = read(partial(segment_bodies.decoded, limits=limits), body)
+                segment = decode_body(partial(segment_bodies.decoded, limits=limits), body)
                 is_valid = True
                 check_address(segment, run_id, session_id)
                 upload = Upload(token.workspace, segment, body, self._sent_at_ns, token)
@@ -134,14 +134,14 @@ class Batch:
     def _answer(self, place: int) -> dict[str, Any]:
         outcome = self._outcomes[place]
         if isinstance(outcome, Stored):
-            return {"status": 200, **receipt(self._uploads[place], outcome)}
-        found = problem(outcome)
+            return {"status": 200, **receipt_fields(self._uploads[place], outcome)}
+        found = problem_from(outcome)
         retry_after = found.headers.get("Retry-After")
         seconds = float(retry_after) if retry_after else None
         return {"status": found.status, "problem": found.document, "retry_after": seconds}
 
 
-def problem(error: Exception) -> Problem:
+def problem_from(error: Exception) -> Problem:
     """Return the problem to answer for a segment that can't be stored."""
     if isinstance(error, Problem):
         return error

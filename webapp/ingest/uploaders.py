@@ -20,20 +20,18 @@ _known: dict[tuple[int, UUID], float] = {}
 """The pairs that this process wrote recently, so that an upload needs no look-up."""
 
 
-def remember(token: Token, run_id: UUID) -> None:
+def remember_uploader(token: Token, run_id: UUID) -> None:
     """Let the token read the run. Call with the rows of an upload or after it; each further upload
     repeats it.
     """
     now = time.monotonic()
     if now - _known.get((token.pk, run_id), -KNOWN_SECONDS) < KNOWN_SECONDS:
         return
-    remember_all([(token, run_id)])
+    remember_uploaders([(token, run_id)])
 
 
-def remember_all(pairs: Sequence[tuple[Token, UUID]]) -> None:
-    """Let tokens read runs that this process doesn't know, in one statement: `remember` for
-    many.
-    """
+def remember_uploaders(pairs: Sequence[tuple[Token, UUID]]) -> None:
+    """Let tokens read runs that this process doesn't know, in one statement."""
     through, now = Run.uploaders.through, time.monotonic()
     made = [through(run_id=run_id, token_id=token.pk) for token, run_id in pairs]
     through.objects.bulk_create(made, ignore_conflicts=True)

@@ -121,9 +121,9 @@ def _admit_one(writing: _Writing) -> None:
     writing.has_new_object = open_store(settings.OBJECTS_URL).is_new(upload.object_key)
     if (writing.is_foreign or not writing.has_new_object) and _settle(writing):
         return
-    bounds.check(upload.segment)
+    bounds.check_bounds(upload.segment)
     takes = upload.takes(writing.is_new_run)
-    counted = admission.counted(upload.workspace, upload.token, takes)
+    counted = admission.try_to_count(upload.workspace, upload.token, takes)
     if not counted.is_admitted:
         if _settle(writing):
             return

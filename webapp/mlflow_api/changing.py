@@ -72,5 +72,5 @@ def remove(token: Token, tracked: TrackedRun, files: QuerySet[LoggedFile]) -> No
 @contextmanager
 def _counted(token: Token, tracked: TrackedRun) -> Iterator[None]:
     taken = admission.Upload(tracked.pk, False, _ENTRY_BYTES)
-    with admission.admitted(token.workspace, token, taken), transaction.atomic():
+    with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         yield

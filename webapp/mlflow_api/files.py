@@ -90,9 +90,9 @@ def keep(token: Token, place: Place, sha256: str, file: BinaryIO) -> None:
     elif own.count() >= MOST_PATHS:
         raise invalid(f"The run has {MOST_PATHS} files, the maximum.")
     name = place.path.rpartition("/")[2][-200:]
-    said = artefacts.Described(KIND, name, "")
+    said = artefacts.Description(KIND, name, "")
     run_id: UUID = place.tracked.pk
-    artefacts.keep(token, run_id, sha256, said, file)
+    artefacts.store_artefact(token, run_id, sha256, said, file)
     artefact = Artefact.objects.get(run=run_id, sha256=sha256)
     LoggedFile.objects.update_or_create(
         tracked=place.tracked,

@@ -34,7 +34,7 @@ def take(
     """
     params, tags = params or {}, tags or {}
     taken = admission.Upload(tracked.pk, False, labels.size(params) + labels.size(tags))
-    with admission.admitted(token.workspace, token, taken), transaction.atomic():
+    with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         held = scope.locked(tracked)
         labels.add_params(held, params)
         labels.add_tags(held, tags)
@@ -49,7 +49,7 @@ def take(
     shown = mlflow_names.shown_parameters(params), mlflow_names.shown_tags(tags)
     if any(shown):
         declarations.add_labels(token.workspace, held.pk, *shown)
-    uploaders.remember(token, held.pk)
+    uploaders.remember_uploader(token, held.pk)
 
 
 def change(token: Token, tracked: TrackedRun, status: str, ended_ms: int | None) -> TrackedRun:

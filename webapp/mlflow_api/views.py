@@ -69,10 +69,10 @@ def file(request: HttpRequest, path: str) -> HttpResponseBase:
         if request.method == "DELETE":
             files.remove(token, place)
         else:
-            with artefacts.streamed(request) as (content, sha256):
+            with artefacts.stream_file(request) as (content, sha256):
                 files.keep(token, place, sha256, content)
         if right.is_upload:
-            uploaders.remember(token, place.tracked.pk)
+            uploaders.remember_uploader(token, place.tracked.pk)
         return JsonResponse({})
 
     return answer(request, called, right.scopes if right else ANYBODY)

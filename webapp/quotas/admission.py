@@ -138,7 +138,7 @@ class Admission:
         pipeline.execute()
 
 
-def counted(workspace: Workspace, token: Token | None, upload: Upload) -> Admission:
+def try_to_count(workspace: Workspace, token: Token | None, upload: Upload) -> Admission:
     """Count an upload before it is written, if `is_admitted`. Take it back if that fails."""
     admission = Admission(workspace, token, upload)
     admission.is_admitted = admission.has_room()
@@ -151,19 +151,21 @@ def count_or_refuse(workspace: Workspace, token: Token | None, upload: Upload) -
     Raises:
         Problem: 429, kind `quota`, before anything is written or counted.
     """
-    first = counted(workspace, token, upload)
+    first = try_to_count(workspace, token, upload)
     if first.is_admitted:
         return first
     # The limits that the process remembers may be some seconds old.
     workspace.refresh_from_db(fields=["quotas"])
-    again = counted(workspace, token, upload)
+    again = try_to_count(workspace, token, upload)
     if not again.is_admitted:
         again.refuse()
     return again
 
 
 @contextmanager
-def admitted(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[Admission]:
+def count_while_written(
+    workspace: Workspace, token: Token | None, upload: Upload
+) -> Iterator[Admission]:
     """Count an upload while it is written. If that fails, it is counted no longer.
 
     Raises:

@@ -29,7 +29,7 @@ class Method:
         found = self.right.find(token, self.right.names(said))
         document = self.call(token, found, said)
         if self.right.is_upload:
-            uploaders.remember(token, found.pk)
+            uploaders.remember_uploader(token, found.pk)
         return document
 
 

@@ -65,7 +65,7 @@ def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> Track
     known = TrackedRun.objects.filter(pk=run_id, run__workspace=token.workspace).first()
     if known is not None and known.agent.get("session") == agent["session"]:
         return None
-    with admission.admitted(token.workspace, token, taken), transaction.atomic():
+    with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         run = own_runs.lock_own_run(token.workspace, run_id, agent["job"])
         held = known or tracked
         held.run, held.agent = run, agent
@@ -95,7 +95,7 @@ def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun
         tracked.name = tracked.name or str(tracked.run)
         tracked.save(force_insert=True)
         begun.feed.save()
-    uploaders.remember(token, tracked.run_id)
+    uploaders.remember_uploader(token, tracked.run_id)
     return tracked
 
 
@@ -131,7 +131,7 @@ def _workload(entry_point: str, is_part: bool) -> dict[str, str]:
 
 def _label(token: Token, tracked: TrackedRun) -> None:
     declarations.add_labels(token.workspace, tracked.pk, {}, mlflow_names.shown_tags(tracked.tags))
-    uploaders.remember(token, tracked.pk)
+    uploaders.remember_uploader(token, tracked.pk)
 
 
 def update(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
