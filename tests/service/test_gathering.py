@@ -14,8 +14,8 @@ from django.http import HttpResponse
 from django.test import override_settings
 
 from tests.running_service import wait_until
-from tests.service.test_front import PATIENCE_SECONDS, Running, running
-from webapp.http.gathered import Answered, Asked, headers_of_middleware, is_own_host
+from tests.service.test_web_server import PATIENCE_SECONDS, Running, running
+from webapp.http.gathered import AnswerOrWork, WholeRequest, is_own_host, middleware_headers
 from webapp.web_server import gathering
 from webapp.web_server.application import PIECE_BYTES
 
@@ -30,7 +30,7 @@ class Shouting:
     def takes(self, method: str, target: str) -> bool:
         return method == "PUT" and target.startswith("/shout?")
 
-    def answers(self, asked: Sequence[Asked]) -> list[Answered]:
+    def answers(self, asked: Sequence[WholeRequest]) -> list[AnswerOrWork]:
         parts = [parse_qs(urlsplit(each.target).query)["part"][0] for each in asked]
         self.batches.append(parts)
         assert self.may_go_on.wait(PATIENCE_SECONDS)
@@ -40,7 +40,7 @@ class Shouting:
             return []
         return [self._answer(part, each) for part, each in zip(parts, asked, strict=True)]
 
-    def _answer(self, part: str, asked: Asked) -> Answered:
+    def _answer(self, part: str, asked: WholeRequest) -> AnswerOrWork:
         said = HttpResponse(f"{part.upper()}! {asked.body.decode()}", status=201)
         if not part.startswith("slow"):
             return said
@@ -216,7 +216,7 @@ def test_a_body_in_chunks_takes_the_way_of_any_request(front, shouting):
     assert shouting.batches == []
 
 
-def test_the_headers_of_middleware_are_there(front, shouting):
+def test_the_middleware_headers_are_there(front, shouting):
     shouting.may_go_on.set()
     with front.connect() as client:
         client.sendall(
@@ -231,14 +231,14 @@ def test_the_headers_of_middleware_are_there(front, shouting):
 
 def test_a_proxy_that_was_reached_by_https_is_told_to_stay_with_it():
     https = {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")}
-    headers_of_middleware.cache_clear()
+    middleware_headers.cache_clear()
     try:
         with override_settings(SECURE_HSTS_SECONDS=60, **https):
-            names = {name for name, _ in headers_of_middleware("https")}
+            names = {name for name, _ in middleware_headers("https")}
             assert "Strict-Transport-Security" in names
-            assert "Strict-Transport-Security" not in dict(headers_of_middleware("http"))
+            assert "Strict-Transport-Security" not in dict(middleware_headers("http"))
     finally:
-        headers_of_middleware.cache_clear()
+        middleware_headers.cache_clear()
 
 
 def test_hosts_are_those_that_django_knows():

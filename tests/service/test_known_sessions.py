@@ -20,7 +20,7 @@ from webapp.accounts import bearer
 from webapp.accounts.models import Token
 from webapp.analysis.models import Analysis
 from webapp.directives import issue
-from webapp.http.gathered import Asked
+from webapp.http.gathered import WholeRequest
 from webapp.ingest import known_sessions, resend, segment_requests, segment_rows
 from webapp.ingest.upload import Upload
 from webapp.runs.models import Run, Segment, Session
@@ -128,7 +128,7 @@ def _told(answer: Any) -> tuple[int, dict[str, Any]]:
     return answer.status_code, {k: v for k, v in answer.json().items() if k != "server_time_ns"}
 
 
-def _asked(agent: FakeAgent, *segments: wire.Segment, **headers: str) -> list[Asked]:
+def _asked(agent: FakeAgent, *segments: wire.Segment, **headers: str) -> list[WholeRequest]:
     return [agent.asked(each.seq, encode_segment(each), **headers) for each in segments]
 
 

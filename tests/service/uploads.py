@@ -27,13 +27,13 @@ from trimtab.wire import (
 )
 
 if TYPE_CHECKING:
-    from webapp.http.gathered import Asked
+    from webapp.http.gathered import WholeRequest
 
 SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
 SEGMENT_MS = 10_000
 
 
-def together(asked: Sequence[Asked]) -> list[Any]:
+def together(asked: Sequence[WholeRequest]) -> list[Any]:
     """Return the answers to what the web server has gathered, like those of Django's test
     client.
     """
@@ -129,13 +129,13 @@ class FakeAgent:
             return together([self.asked(seq, body, **headers)])[0]
         return self._put(self._path(seq), body, **headers)
 
-    def asked(self, seq: int, body: bytes, **headers: str) -> Asked:
+    def asked(self, seq: int, body: bytes, **headers: str) -> WholeRequest:
         """Return a segment as the web server gathers it."""
-        from webapp.http.gathered import Asked
+        from webapp.http.gathered import WholeRequest
 
         said = {"content-type": SEGMENT_TYPE, "content-length": str(len(body))}
         said |= {name.lower(): value for name, value in (self._headers | headers).items()}
-        return Asked(self._path(seq), said, body, "127.0.0.1")
+        return WholeRequest(self._path(seq), said, body, "127.0.0.1")
 
     def _path(self, seq: int) -> str:
         return f"/api/v1/runs/{self.run_id}/segments/{self.session_id}/{seq}"

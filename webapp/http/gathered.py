@@ -22,7 +22,7 @@ MOST_REMEMBERED = 16
 
 
 @dataclass(frozen=True)
-class Asked:
+class WholeRequest:
     """A whole request."""
 
     target: str
@@ -33,7 +33,7 @@ class Asked:
     """The client's address."""
 
 
-Answered = HttpResponse | Callable[[], HttpResponse]
+AnswerOrWork = HttpResponse | Callable[[], HttpResponse]
 """An answer, or a callable that takes longer and is called in its own thread, so that it delays no
 other request."""
 
@@ -44,7 +44,7 @@ class Operation(Protocol):
     def takes(self, method: str, target: str) -> bool:
         """Return whether requests like this one are answered here."""
 
-    def answers(self, asked: Sequence[Asked]) -> Sequence[Answered]:
+    def answers(self, asked: Sequence[WholeRequest]) -> Sequence[AnswerOrWork]:
         """Return an answer for each request in turn. A request that can't be answered has an answer
         as well, so that it fails no others.
         """
@@ -63,7 +63,7 @@ def is_own_host(name: str) -> bool:
 
 
 @lru_cache(MOST_REMEMBERED)
-def headers_of_middleware(forwarded_proto: str) -> tuple[tuple[str, str], ...]:
+def middleware_headers(forwarded_proto: str) -> tuple[tuple[str, str], ...]:
     """Return the headers that middleware adds to an answer of the API.
 
     Args:

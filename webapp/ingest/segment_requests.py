@@ -1,8 +1,8 @@
 """Uploads of segments, many at a time: what `routes.put_segment` does for one.
 
-They are decoded here and written together. Each of the others, which takes longer (it has facts of its
-session, a large document, or a session's objects are to be listed), is done in a thread of its own,
-and isn't kept decoded until then.
+They are decoded here and written together. Each of those that take longer (with facts of the
+session, a large document, or a session's objects to list) is done in a thread of its own, and isn't
+kept decoded until then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.http import HttpResponse
 from trimtab.wire import LIMITS, Limits
 
 from webapp.accounts.models import Token
-from webapp.http.gathered import Answered, Asked
+from webapp.http.gathered import AnswerOrWork, WholeRequest
 from webapp.http.problems import Problem, no_token
 from webapp.ingest import bodies, resend, segments
 from webapp.ingest.routes import agents
@@ -36,7 +36,7 @@ _ADDRESS = re.compile(rf"/api/v1/runs/({_UUID})/segments/({_UUID})/([0-9]{{1,10}
 
 @dataclass(frozen=True)
 class _Request:
-    asked: Asked
+    asked: WholeRequest
     token: Token
     run_id: UUID
     session_id: UUID
@@ -64,8 +64,8 @@ class SegmentRequests:
     def takes(self, method: str, target: str) -> bool:
         return method == "PUT" and _ADDRESS.fullmatch(target) is not None
 
-    def answers(self, asked: Sequence[Asked]) -> list[Answered]:
-        answers: dict[int, Answered] = {}
+    def answers(self, asked: Sequence[WholeRequest]) -> list[AnswerOrWork]:
+        answers: dict[int, AnswerOrWork] = {}
         read: dict[int, tuple[_Request, Upload]] = {}
         for place, each in enumerate(asked):
             one = _or_problem(partial(_read, each))
@@ -79,7 +79,7 @@ class SegmentRequests:
         return [answers[place] for place in range(len(asked))]
 
 
-def _read(asked: Asked) -> tuple[_Request, Upload] | Answered:
+def _read(asked: WholeRequest) -> tuple[_Request, Upload] | AnswerOrWork:
     """Return a segment to write with others, or the answer to another one. Raises Problem."""
     request = _request(asked)
     if request.is_checked:
@@ -93,7 +93,7 @@ def _read(asked: Asked) -> tuple[_Request, Upload] | Answered:
     return _alone(request) if upload.has_facts else (request, upload)
 
 
-def _request(asked: Asked) -> _Request:
+def _request(asked: WholeRequest) -> _Request:
     """Check a request. Raises Problem 401, 403, 411, 413, 415 or 429."""
     token = agents.token_of(asked.address, asked.headers.get("authorization") or "")
     if token is None:

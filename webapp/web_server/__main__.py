@@ -28,7 +28,7 @@ from webapp.service import pulse, watchdog
 from webapp.service.address import AddressError, Bind
 from webapp.service.signals import web_starts
 from webapp.web_server.connections import Connections
-from webapp.web_server.server import BACKLOG, Front
+from webapp.web_server.server import BACKLOG, WebServer
 
 UNIX = "unix:"
 PATIENCE_SECONDS = 5
@@ -121,7 +121,7 @@ async def _serve(
     ending = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ending.set)
-    front = Front(
+    server = WebServer(
         application,
         threads=env.integer("TRIMTAB_WEB_THREADS", 8, low=1),
         connections=_connections(),
@@ -129,11 +129,11 @@ async def _serve(
         name=name,
         gathered=import_string(settings.GATHERED_OPERATION)(),
     )
-    await front.listen(sockets)
+    await server.listen(sockets)
     logger.info("listening", extra={"bind": ":".join(name)})
-    watching = asyncio.create_task(front.watch(_give_signs_of_life))
+    watching = asyncio.create_task(server.watch(_give_signs_of_life))
     await ending.wait()
-    await front.end(PATIENCE_SECONDS)
+    await server.end(PATIENCE_SECONDS)
     watching.cancel()
 
 

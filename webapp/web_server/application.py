@@ -25,7 +25,7 @@ disk."""
 
 
 @dataclass
-class Answer:
+class HttpAnswer:
     status: int
     reason: str
     headers: list[tuple[str, str]]
@@ -42,13 +42,13 @@ class Answer:
         return has_length or self.status in WITHOUT_CONTENT
 
 
-def whole(said: HttpResponse) -> Answer:
+def to_answer(said: HttpResponse) -> HttpAnswer:
     """Return an answer of ours that doesn't come from the application."""
     headers = [*said.items(), ("Content-Length", str(len(said.content)))]
-    return Answer(said.status_code, said.reason_phrase, headers, said.content)
+    return HttpAnswer(said.status_code, said.reason_phrase, headers, said.content)
 
 
-def appended(kept: IO[bytes], piece: bytes) -> IO[bytes]:
+def append_piece(kept: IO[bytes], piece: bytes) -> IO[bytes]:
     """Return a body or an answer with one more piece: in memory, or once it is long, in a file."""
     if isinstance(kept, io.BytesIO) and kept.tell() + len(piece) > PIECE_BYTES:
         in_memory, kept = kept, TemporaryFile(dir=settings.SCRATCH_DIR)  # noqa: SIM115
@@ -57,7 +57,7 @@ def appended(kept: IO[bytes], piece: bytes) -> IO[bytes]:
     return kept
 
 
-def environ_of(
+def make_environ(
     head: Head,
     peer: str,
     server: tuple[str, str],
@@ -110,7 +110,7 @@ def _header_variables(headers: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def answered(application: WSGIApplication, environ: dict[str, Any]) -> Answer:
+def call_application(application: WSGIApplication, environ: dict[str, Any]) -> HttpAnswer:
     """Call the application, and take all of its answer. Runs in a thread."""
     status, headers = "", []
     written: list[bytes] = []
@@ -123,11 +123,11 @@ def answered(application: WSGIApplication, environ: dict[str, Any]) -> Answer:
     content = application(environ, start_response)
     code, _, reason = status.partition(" ")
     if isinstance(content, FileWrapper):
-        return _of_file(Answer(int(code), reason, headers, b""), content)
-    return _of_parts(Answer(int(code), reason, headers, b""), written, content)
+        return _of_file(HttpAnswer(int(code), reason, headers, b""), content)
+    return _of_parts(HttpAnswer(int(code), reason, headers, b""), written, content)
 
 
-def _of_file(answer: Answer, content: FileWrapper) -> Answer:
+def _of_file(answer: HttpAnswer, content: FileWrapper) -> HttpAnswer:
     """Take a file's answer. Files can be long, so they are read while they are sent."""
     file = content.filelike
     answer.first = file.read(PIECE_BYTES)
@@ -138,11 +138,11 @@ def _of_file(answer: Answer, content: FileWrapper) -> Answer:
     return answer
 
 
-def _of_parts(answer: Answer, written: list[bytes], content: Iterable[bytes]) -> Answer:
+def _of_parts(answer: HttpAnswer, written: list[bytes], content: Iterable[bytes]) -> HttpAnswer:
     kept: IO[bytes] = io.BytesIO()
     try:
         for part in chain(written, content):
-            kept = appended(kept, part)
+            kept = append_piece(kept, part)
     finally:
         if hasattr(content, "close"):
             content.close()

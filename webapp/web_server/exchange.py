@@ -12,13 +12,19 @@ from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
 from webapp.http.client_address import UNKNOWN, address_of, network
-from webapp.http.gathered import Asked
+from webapp.http.gathered import WholeRequest
 from webapp.http.problems import Problem
-from webapp.web_server.application import WITHOUT_CONTENT, Answer, appended, environ_of, whole
+from webapp.web_server.application import (
+    WITHOUT_CONTENT,
+    HttpAnswer,
+    append_piece,
+    make_environ,
+    to_answer,
+)
 from webapp.web_server.connections import Connection
 
 if TYPE_CHECKING:
-    from webapp.web_server.server import Front
+    from webapp.web_server.server import WebServer
     from webapp.web_server.stream import Head
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
@@ -58,8 +64,8 @@ SLOW = Problem(408, "The body arrived too slowly.", "body", "Send it again.")
 class Exchange:
     """Begins with the head of a request, and ends with the answer."""
 
-    def __init__(self, front: Front, connection: Connection, head: Head) -> None:
-        self._front, self.connection, self._head = front, connection, head
+    def __init__(self, server: WebServer, connection: Connection, head: Head) -> None:
+        self._server, self.connection, self._head = server, connection, head
         self.connection.end = self.end
         self._body: IO[bytes] = io.BytesIO()
         self._body_bytes = self._discarded_bytes = 0
@@ -77,7 +83,7 @@ class Exchange:
         elif self._nobody_reads_the_body():
             # The application knows how to say so; it asks for the length before the body.
             self._is_unread = True
-            self._front.spawn(self._answer(), self.connection)
+            self._server.spawn(self._answer(), self.connection)
         elif (self._head.headers.get("expect") or "").lower() == "100-continue":
             self.connection.stream.go_on()
 
@@ -85,9 +91,9 @@ class Exchange:
         """Count the connection for the request's client. Behind proxies only a request says whose
         it is; the connection is the proxy's.
         """
-        if not self._front.is_behind_proxies:
+        if not self._server.is_behind_proxies:
             return True
-        return self._front.connections.claim(self.connection, network(self._address()))
+        return self._server.connections.claim(self.connection, network(self._address()))
 
     def _address(self) -> str:
         forwarded = self._head.headers.get("x-forwarded-for") or ""
@@ -112,14 +118,14 @@ class Exchange:
         self._body_bytes += len(chunk)
         if self._body_bytes > MOST_BODY_BYTES:  # only a body in chunks gets here
             self.refuse(TOO_LONG)
-        elif self._front.connections.hold(self.connection, len(chunk)):
+        elif self._server.connections.hold(self.connection, len(chunk)):
             self._keep(chunk)
         else:
             self.refuse(FULL)
 
     def _keep(self, chunk: bytes) -> None:
         try:
-            self._body = appended(self._body, chunk)
+            self._body = append_piece(self._body, chunk)
         except OSError as error:
             logger.warning("a body can't be kept", extra={"error": str(error)})
             self.refuse(NO_SPACE)
@@ -128,7 +134,7 @@ class Exchange:
         self._is_received.set()
         if not self.is_answered_early:
             self._body.seek(io.SEEK_SET)
-            self._front.spawn(self._answer(), self.connection)
+            self._server.spawn(self._answer(), self.connection)
 
     @property
     def is_answered_early(self) -> bool:
@@ -150,8 +156,8 @@ class Exchange:
         """Refuse the request without the application and without the rest of the body."""
         self._is_refused = True
         self._body.close()
-        self._front.connections.release(self.connection)
-        self._front.spawn(self._deliver(whole(problem.response())), self.connection)
+        self._server.connections.release(self.connection)
+        self._server.spawn(self._deliver(to_answer(problem.response())), self.connection)
 
     def end(self) -> None:
         """End the exchange, because its connection is too slow."""
@@ -163,33 +169,35 @@ class Exchange:
 
     async def _answer(self) -> None:
         self.connection.work()
-        if self._front.gathering.takes(self._head):
-            asked = Asked(self._head.target, self._head.headers, self._body.read(), self._address())
-            answer = await self._front.gathered(asked)
+        if self._server.gathering.takes(self._head):
+            asked = WholeRequest(
+                self._head.target, self._head.headers, self._body.read(), self._address()
+            )
+            answer = await self._server.answer_gathered(asked)
         else:
-            answer = await self._front.answered(self._environ())
+            answer = await self._server.answer_request(self._environ())
         self._body.close()
-        self._front.connections.release(self.connection)
+        self._server.connections.release(self.connection)
         self.connection.move()
         await self._deliver(answer)
 
     def _environ(self) -> dict[str, Any]:
-        environ = environ_of(self._head, self.connection.peer, self._front.name, self._body)
+        environ = make_environ(self._head, self.connection.peer, self._server.name, self._body)
         if self._is_chunked and not self._is_unread:
             del environ["HTTP_TRANSFER_ENCODING"]
             environ["CONTENT_LENGTH"] = str(self._body_bytes)
         return environ
 
-    async def _deliver(self, answer: Answer) -> None:
+    async def _deliver(self, answer: HttpAnswer) -> None:
         """Send the answer. After that, the connection belongs to the next request."""
         is_cut_off = self.is_answered_early
-        is_kept = self._head.is_kept and answer.has_an_end and not self._front.is_ending
+        is_kept = self._head.is_kept and answer.has_an_end and not self._server.is_ending
         is_last = is_cut_off or not is_kept
         try:
             await self._send(answer, is_last)
         finally:
             if answer.rest is not None:
-                await self._front.in_file_thread(answer.rest.close)
+                await self._server.in_file_thread(answer.rest.close)
         self._log(answer)
         if is_cut_off:
             await self._is_received.wait()
@@ -198,24 +206,24 @@ class Exchange:
         if is_last:
             self.connection.stream.close()
             return
-        if self._front.is_behind_proxies:
-            self._front.connections.unclaim(self.connection)
+        if self._server.is_behind_proxies:
+            self._server.connections.unclaim(self.connection)
         self.connection.wait()
         self.connection.stream.done()
 
-    async def _send(self, answer: Answer, is_last: bool) -> None:
+    async def _send(self, answer: HttpAnswer, is_last: bool) -> None:
         stream = self.connection.stream
         has_content = self._head.method != "HEAD" and answer.status not in WITHOUT_CONTENT
         chunk = answer.first if has_content else b""
         await stream.send(self._head_of(answer, is_last) + chunk)
         while has_content and answer.rest is not None:
             self.connection.moved(len(chunk))
-            chunk = await self._front.read(answer)
+            chunk = await self._server.read(answer)
             if not chunk:
                 break
             await stream.send(chunk)
 
-    def _head_of(self, answer: Answer, is_last: bool) -> bytes:
+    def _head_of(self, answer: HttpAnswer, is_last: bool) -> bytes:
         lines, is_dated = [f"HTTP/1.1 {answer.status} {answer.reason}"], False
         for name, value in answer.headers:
             known = name.lower()
@@ -233,7 +241,7 @@ class Exchange:
             raise ValueError("a header of the answer has more than one line")
         return "\r\n".join([*lines, "\r\n"]).encode("latin-1")
 
-    def _log(self, answer: Answer) -> None:
+    def _log(self, answer: HttpAnswer) -> None:
         """Log the request without its query, which may hold names."""
         if not access_logger.isEnabledFor(logging.INFO):
             return

@@ -11,7 +11,7 @@ from functools import partial
 from django.db import close_old_connections
 from django.http import HttpResponse
 
-from webapp.http.gathered import Answered, Asked, Operation, is_own_host
+from webapp.http.gathered import AnswerOrWork, Operation, WholeRequest, is_own_host
 from webapp.web_server.application import PIECE_BYTES
 from webapp.web_server.stream import Head
 
@@ -29,7 +29,7 @@ MOST_TOGETHER = 50
 class Gathering:
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
-        self._waiting: list[tuple[Asked, asyncio.Future[Answered]]] = []
+        self._waiting: list[tuple[WholeRequest, asyncio.Future[AnswerOrWork]]] = []
         self._thread = ThreadPoolExecutor(1, "gathered")
         self._began_at, self._last_count = -math.inf, 0
         """The start and size of the last group."""
@@ -45,9 +45,9 @@ class Gathering:
             and is_own_host(headers.get("host") or "")
         )
 
-    async def answered(self, asked: Asked) -> Answered:
+    async def answer(self, asked: WholeRequest) -> AnswerOrWork:
         """Answer a request together with others. Raises what the operation raises."""
-        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerOrWork] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, future))
         if self._turn is None:
             self._turn = asyncio.create_task(self._answer_waiting())
@@ -78,7 +78,7 @@ class Gathering:
         is_busy = self._last_count >= BUSY
         return self._began_at + (BUSY_WINDOW_SECONDS if is_busy else WINDOW_SECONDS)
 
-    def _answers(self, asked: Sequence[Asked]) -> list[Answered | Exception]:
+    def _answers(self, asked: Sequence[WholeRequest]) -> list[AnswerOrWork | Exception]:
         """Return an answer for each request in turn. Raises nothing, because later requests wait
         for this call to end.
         """

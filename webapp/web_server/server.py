@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from wsgiref.types import WSGIApplication
 
 from webapp.http.client_address import network
-from webapp.http.gathered import Asked, Operation, headers_of_middleware
+from webapp.http.gathered import Operation, WholeRequest, middleware_headers
 from webapp.http.trouble import answer
-from webapp.web_server.application import PIECE_BYTES, Answer, answered, whole
+from webapp.web_server.application import PIECE_BYTES, HttpAnswer, call_application, to_answer
 from webapp.web_server.connections import Connection, Connections
 from webapp.web_server.exchange import Exchange
 from webapp.web_server.gathering import Gathering
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 
-class Front:
+class WebServer:
     """Serves an application."""
 
     def __init__(
@@ -120,26 +120,26 @@ class Front:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def answered(self, environ: dict[str, Any]) -> Answer:
+    async def answer_request(self, environ: dict[str, Any]) -> HttpAnswer:
         """Answer a request. An exception of the application becomes an answer, too."""
-        work = partial(answered, self._application, environ)
+        work = partial(call_application, self._application, environ)
         has_body = environ.get("CONTENT_LENGTH", "0") != "0"
         try:
             return await (self._upload_done(work) if has_body else self._done(work))
         except Exception as error:
             return _instead(environ["PATH_INFO"], error)
 
-    async def gathered(self, asked: Asked) -> Answer:
+    async def answer_gathered(self, asked: WholeRequest) -> HttpAnswer:
         """Answer a request together with others; an exception of the operation becomes an answer,
         too.
         """
         try:
-            said = await self.gathering.answered(asked)
-            answer = whole(await self._upload_done(said) if callable(said) else said)
+            said = await self.gathering.answer(asked)
+            answer = to_answer(await self._upload_done(said) if callable(said) else said)
         except Exception as error:
             answer = _instead(asked.target, error)
         proto = asked.headers.get("x-forwarded-proto") or ""
-        answer.headers = [*headers_of_middleware(proto), *answer.headers]
+        answer.headers = [*middleware_headers(proto), *answer.headers]
         return answer
 
     async def _upload_done(self, work: Callable[[], Result]) -> Result:
@@ -149,7 +149,7 @@ class Front:
     async def _done(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    async def read(self, answer: Answer) -> bytes:
+    async def read(self, answer: HttpAnswer) -> bytes:
         """Return the next piece of the content, b"" at the end."""
         rest = answer.rest
         if rest is None:
@@ -188,9 +188,9 @@ async def _delivered(work: Coroutine[Any, Any, None], connection: Connection) ->
         connection.stream.close()
 
 
-def _instead(path: str, error: Exception) -> Answer:
+def _instead(path: str, error: Exception) -> HttpAnswer:
     """Return the answer to a request that raised an error."""
     if trouble := answer(path, error):
-        return whole(trouble)
+        return to_answer(trouble)
     logger.error("the application failed", exc_info=error)
-    return Answer(500, "Internal Server Error", [("Content-Length", "0")], b"")
+    return HttpAnswer(500, "Internal Server Error", [("Content-Length", "0")], b"")

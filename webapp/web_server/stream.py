@@ -23,7 +23,7 @@ from httptools import (
 
 if TYPE_CHECKING:
     from webapp.web_server.exchange import Exchange
-    from webapp.web_server.server import Front
+    from webapp.web_server.server import WebServer
 
 MOST_HEAD_BYTES = 64 * 1024
 """The largest head; also the most bytes around a body in chunks, from one chunk to the next."""
@@ -66,8 +66,8 @@ class Stream(asyncio.Protocol):
     its answer waits unparsed, and nothing more is read meanwhile: as objects, requests take thirty
     times as much memory as their bytes."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, server: WebServer) -> None:
+        self._server = server
         self._parser = HttpRequestParser(self)
         self._ahead, self._at = b"", 0
         """The bytes that were read, and how far they are parsed."""
@@ -95,7 +95,7 @@ class Stream(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         # Writing is paused as long as the kernel hasn't taken all.
         self._transport.set_write_buffer_limits(0)
-        self.connection = self._front.connected(self, self._transport)
+        self.connection = self._server.connected(self, self._transport)
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
@@ -112,7 +112,7 @@ class Stream(asyncio.Protocol):
         self._drained.set()
         if self._exchange is not None and not self._is_received:
             self._exchange.on_connection_close()
-        self._front.disconnected(self.connection)
+        self._server.disconnected(self.connection)
 
     def pause_writing(self) -> None:
         self._drained.clear()
@@ -244,7 +244,7 @@ class Stream(asyncio.Protocol):
             self._refuse(event.why)
         elif isinstance(event, Head):
             self._is_received = False
-            self._exchange = self._front.begun(self, event)
+            self._exchange = self._server.begun(self, event)
             self._exchange.head_received()
         elif self._exchange is not None:
             if event is _END:

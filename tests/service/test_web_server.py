@@ -22,14 +22,14 @@ import pytest
 import uvloop
 
 from tests.running_service import wait_until
-from webapp.http.gathered import Answered, Asked, Operation
+from webapp.http.gathered import AnswerOrWork, Operation, WholeRequest
 from webapp.ingest import artefacts
 from webapp.service.address import Bind
 from webapp.web_server import __main__ as process
 from webapp.web_server import connections as limits
 from webapp.web_server import exchange, server, stream
 from webapp.web_server.connections import Connections
-from webapp.web_server.server import Front
+from webapp.web_server.server import WebServer
 
 LARGE_BYTES = 8_000_000
 PATIENCE_SECONDS = 20
@@ -91,7 +91,7 @@ class Nothing:
     def takes(self, method: str, target: str) -> bool:
         return False
 
-    def answers(self, asked: Sequence[Asked]) -> list[Answered]:
+    def answers(self, asked: Sequence[WholeRequest]) -> list[AnswerOrWork]:
         raise AssertionError(asked)
 
 
@@ -117,7 +117,7 @@ class Running:
     async def _serve(self) -> None:
         threads, is_behind_proxies = self._options
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        self.front = front = Front(
+        self.front = front = WebServer(
             self.application,
             threads,
             self.connections,
@@ -554,9 +554,9 @@ def test_who_ends_the_sending_side_is_gone(front):
 
 def test_sockets_send_at_once_and_hide_little(front, monkeypatch):
     options = []
-    connected = Front.connected
+    connected = WebServer.connected
 
-    def noted(self: Front, made: stream.Stream, transport: asyncio.Transport) -> Any:
+    def noted(self: WebServer, made: stream.Stream, transport: asyncio.Transport) -> Any:
         connection = connected(self, made, transport)
         own = transport.get_extra_info("socket")
         options.append(
@@ -567,7 +567,7 @@ def test_sockets_send_at_once_and_hide_little(front, monkeypatch):
         )
         return connection
 
-    monkeypatch.setattr(Front, "connected", noted)
+    monkeypatch.setattr(WebServer, "connected", noted)
     assert front.ask()[0] == 200
     ((has_no_delay, send_buffer_bytes),) = options
     assert has_no_delay

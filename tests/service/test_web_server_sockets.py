@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from tests.service.test_front import Nothing
+from tests.service.test_web_server import Nothing
 from webapp.web_server import __main__ as main
 from webapp.web_server.connections import Connections
-from webapp.web_server.server import Front
+from webapp.web_server.server import WebServer
 
 
 def _hello(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -24,7 +24,7 @@ def _hello(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 
 async def _asked(listening: socket.socket, path: Path) -> bytes:
-    front = Front(_hello, 1, Connections(9, 9), False, ("localhost", "80"), Nothing())
+    front = WebServer(_hello, 1, Connections(9, 9), False, ("localhost", "80"), Nothing())
     await front.listen([listening])
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
