@@ -1,4 +1,4 @@
-"""The files that `tests/ops/test_contributing.py` adds, as CONTRIBUTING.md lists them."""
+"""The files that `tests/ops/test_contributing.py` adds, as docs/development/ lists them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Addition:
 
     name: str
     files: dict[str, Edit]
-    """The files by the path that CONTRIBUTING.md gives."""
+    """The files by the path that the page of adding it gives."""
     check: Callable[[Path], str]
     """The problems in the copy; empty: it works."""
 

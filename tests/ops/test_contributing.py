@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md lists the files to touch: an addition works with exactly these."""
+"""The pages of docs/development/ list the files to touch: an addition works with exactly these."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pytest
 from tests import scratch
 from tests.additions import ADDITIONS, Addition
 
-DOCUMENT = scratch.ROOT / "CONTRIBUTING.md"
+FOLDER = scratch.ROOT / "docs" / "development"
 ITEM = re.compile(r"^\d+\. `([^`]+)`", re.MULTILINE)
 SHORTER = [(thing, path) for thing, each in ADDITIONS.items() for path in each.files]
 
 
 def named_files(thing: str) -> list[str]:
-    """Return the paths of the numbered list under a heading."""
-    section = DOCUMENT.read_text().split(f"\n### {thing}\n")[1].split("\n#")[0]
-    return ITEM.findall(section)
+    """Return the paths of the first numbered list on the page of adding it."""
+    (page,) = FOLDER.glob(f"add-a*-{thing.lower()}.md")
+    return ITEM.findall(page.read_text().split("\n\n")[1])
 
 
 def add(addition: Addition, paths: list[str], copy: Path) -> None:

@@ -98,3 +98,18 @@ def test_the_reference_is_found_beside_the_api_and_in_the_bar(anonymous, owner):
 
     assert (moved.status_code, moved["Location"]) == (302, "/docs/api/")
     assert 'href="/docs/"' in owner.page("/rules/")
+
+
+def test_a_drawing_of_the_documentation_is_part_of_its_page(anonymous):
+    images = re.findall(r'<img src="([^"]*)" alt="([^"]+)"', page(anonymous, "/docs/architecture/"))
+
+    assert [source.split(",")[0] for source, _ in images] == ["data:image/svg+xml;base64"]
+
+
+def test_only_drawings_of_the_documentation_are_shown():
+    source = "![a](images/a.svg) ![b](../secret.svg)"
+    known = {"images/a.svg": "data:a"}
+    html = rendered(source, "a", lambda name: None, known.get).html
+
+    assert '<img src="data:a" alt="a"' in html
+    assert '<img src="../secret.svg" alt="b"' in html

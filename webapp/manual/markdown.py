@@ -38,6 +38,8 @@ for _kind in ("table_open", "table_close"):
 
 Address = Callable[[str], str | None]
 """The name of a page, such as `decisions/0005-money`, -> its URL; None if there is no such page."""
+Drawing = Callable[[str], str | None]
+"""The path of an image, such as `images/path.svg`, -> its URL; None if there is no such image."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,9 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def rendered(source: str, name: str, address: Address) -> Document:
+def rendered(
+    source: str, name: str, address: Address, drawing: Drawing = lambda path: None
+) -> Document:
     """Return the file as HTML. `name` is the page's, from which its relative links lead."""
     tokens = _MARKDOWN.parse(source)
     title = ""
@@ -67,6 +71,7 @@ def rendered(source: str, name: str, address: Address) -> Document:
         title, tokens = _plain(tokens[1]), tokens[3:]
     _set_anchors(tokens)
     _set_links(tokens, name, address)
+    _set_images(tokens, name, drawing)
     _set_classes(tokens)
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     # The text is escaped by the renderer, and read from our own files.
@@ -88,8 +93,20 @@ def _set_links(tokens: Sequence[Token], name: str, address: Address) -> None:
         href = str(token.attrGet("href") or "")
         path, mark, anchor = href.partition("#")
         if token.type == "link_open" and path.endswith(".md") and ":" not in path:
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path[:-3]))
+            target = _resolved(name, path[:-3])
             token.attrSet("href", (address(target) or "") + mark + anchor)
+
+
+def _set_images(tokens: Sequence[Token], name: str, drawing: Drawing) -> None:
+    for token in (child for each in tokens for child in each.children or ()):
+        if token.type == "image":
+            source = str(token.attrGet("src"))
+            token.attrSet("src", drawing(_resolved(name, source)) or source)
+
+
+def _resolved(name: str, path: str) -> str:
+    """Return the path that is relative to the page, relative to the folder of all pages."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
 
 
 def _set_classes(tokens: Sequence[Token]) -> None:

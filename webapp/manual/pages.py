@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,10 +22,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("operations", "configuration", "accounts", "backup", "retention", "threat-model"),
         "figures",
     ),
-    "Develop": ("architecture", "development", "wire"),
+    "Develop": (
+        *("architecture", "development", "wire", "development/add-a-rule"),
+        *("development/add-a-series", "development/add-a-page", "development/add-an-importer"),
+        *("development/add-a-channel", "development/add-a-provider"),
+        *("development/change-the-wire", "development/release"),
+    ),
 }
 """Title -> names of pages. Decisions follow."""
-DECISIONS = "decisions"
 MOST_FOUND = 30
 _AROUND = 80
 """The characters of an excerpt on each side of what was found."""
@@ -108,7 +113,7 @@ def _pages(names: Iterable[str], paths: Mapping[str, Path]) -> Iterator[Page]:
 
 def _paths() -> dict[str, Path]:
     """Return the files by their names, sorted."""
-    files = sorted([*FOLDER.glob("*.md"), *FOLDER.glob(f"{DECISIONS}/*.md")])
+    files = sorted([*FOLDER.glob("*.md"), *FOLDER.glob("*/*.md")])
     return {path.relative_to(FOLDER).with_suffix("").as_posix(): path for path in files}
 
 
@@ -124,4 +129,12 @@ def _document(path: Path, name: str, changed_ns: int, known: frozenset[str]) -> 
     def address(target: str) -> str | None:
         return reverse("manual:page", args=[target]) if target in known else None
 
-    return rendered(path.read_text(encoding="utf-8"), name, address)
+    return rendered(path.read_text(encoding="utf-8"), name, address, _drawing)
+
+
+def _drawing(path: str) -> str | None:
+    """Return a drawing of the documentation as a data URL, or None if there is none."""
+    file = FOLDER / path
+    if file.suffix != ".svg" or file.parent != FOLDER / "images" or not file.is_file():
+        return None
+    return f"data:image/svg+xml;base64,{b64encode(file.read_bytes()).decode()}"
