@@ -1,4 +1,4 @@
-"""A rule needs two files, as docs/development/add-a-rule.md says: tried in a copy of the project."""
+"""A rule needs two files, as docs/development/add-a-rule.md says: tried in a copy."""
 
 from __future__ import annotations
 
