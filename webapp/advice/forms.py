@@ -72,12 +72,26 @@ class WhatIfForm(forms.Form):
         label="At most slower by, %", min_value=0, max_value=10_000, required=False
     )
     under_usd = forms.DecimalField(
-        label="At most, USD a run", min_value=0, max_digits=18, decimal_places=9, required=False
+        label="At most, USD a run",
+        min_value=0,
+        max_digits=18,
+        decimal_places=9,
+        required=False,
+        help_text="For the shortest time: also the upper end of the estimate.",
     )
     deadline_hours = forms.FloatField(
-        label="Done within, hours", min_value=0.001, max_value=100_000, required=False
+        label="Done within, hours",
+        min_value=0.001,
+        max_value=100_000,
+        required=False,
+        help_text="For a deadline: also the upper end of the estimate.",
     )
-    regions = forms.CharField(label="Regions", max_length=500, required=False)
+    regions = forms.CharField(
+        label="Regions",
+        max_length=500,
+        required=False,
+        help_text="For example: us-west-2, eu-north-1. Empty: the run's.",
+    )
     options = forms.MultipleChoiceField(
         label="Ways to buy", choices=list(OPTIONS.items()), required=False
     )
@@ -88,7 +102,11 @@ class WhatIfForm(forms.Form):
         required=False,
     )
     epochs = forms.FloatField(
-        label="Amount of training", min_value=0.001, max_value=10_000, required=False
+        label="Amount of training",
+        min_value=0.001,
+        max_value=10_000,
+        required=False,
+        help_text="2: twice the epochs of this run. Empty: as many as this run.",
     )
     runs_a_month = forms.FloatField(
         label="Runs a month", min_value=0, max_value=1_000_000, required=False

@@ -56,7 +56,12 @@ class ParametersForm(forms.Form):
     """All parameters of all rules, `<rule>.<parameter>`, and a field for several at once."""
 
     assignments = forms.CharField(
-        label="Set several at once", required=False, max_length=MOST_TEXT, widget=forms.Textarea
+        label="Set several at once",
+        required=False,
+        max_length=MOST_TEXT,
+        widget=forms.Textarea,
+        help_text="One per line: low_gpu_utilization.threshold_p95=60. "
+        "SageMaker's names work too: LowGPUUtilization_threshold_p95=60.",
     )
 
     def __init__(

@@ -70,8 +70,18 @@ class RunForm(forms.Form):
         label="Note", required=False, max_length=2000, widget=forms.Textarea, strip=True
     )
     owner = forms.CharField(label="Owner", required=False, max_length=120)
-    tags = TagsField(label="Tags", required=False)
-    baseline = forms.ChoiceField(label="Baseline", choices=BASELINE)
+    tags = TagsField(
+        label="Tags",
+        required=False,
+        help_text="One per line, for example team=vision. "
+        "The agent never overwrites tags that you change here.",
+    )
+    baseline = forms.ChoiceField(
+        label="Baseline",
+        choices=BASELINE,
+        help_text="If a job has pinned runs, later runs are compared only with those. "
+        "Excluded runs are never compared. The verdicts update at once.",
+    )
 
     @classmethod
     def of(cls, run: Run) -> RunForm:
@@ -95,7 +105,12 @@ class BillForm(forms.Form):
     """The amount that the provider billed; empty if unknown."""
 
     billed_usd = forms.DecimalField(
-        label="Billed, in USD", required=False, min_value=0, max_value=MOST_USD, decimal_places=9
+        label="Billed, in USD",
+        required=False,
+        min_value=0,
+        max_value=MOST_USD,
+        decimal_places=9,
+        help_text="Leave empty if unknown.",
     )
 
     @classmethod
@@ -142,10 +157,29 @@ def _options(known: str) -> list[tuple[str, str]]:
 class JobForm(forms.Form):
     """The displayed name, the default owner and tags of runs, and how metrics are judged."""
 
-    name = forms.CharField(label="Name", max_length=200)
-    owner = forms.CharField(label="Owner", required=False, max_length=120)
-    tags = TagsField(label="Tags", required=False)
-    metrics = MetricsField(label="Metrics", required=False)
+    name = forms.CharField(
+        label="Name",
+        max_length=200,
+        help_text="Agents can keep sending the old name. Their runs still belong to this job.",
+    )
+    owner = forms.CharField(
+        label="Owner",
+        required=False,
+        max_length=120,
+        help_text="Applies to runs without an owner of their own. Tags work the same way.",
+    )
+    tags = TagsField(
+        label="Tags", required=False, help_text="One per line, for example team=vision."
+    )
+    metrics = MetricsField(
+        label="Metrics",
+        required=False,
+        help_text="One per line, for example “val/auroc: higher, 2 %” or “gamma: ignore”. "
+        "The direction is higher, lower or ignore. "
+        "The loss, in % or points, is how much worse a run may be when a saving is claimed. "
+        "A point is 0.01 of a metric from 0 to 1, else 1. "
+        "Metrics without a line are judged by their name and their noise.",
+    )
 
     @classmethod
     def of(cls, job: Job) -> JobForm:

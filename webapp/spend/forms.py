@@ -23,7 +23,11 @@ class FiguresForm(forms.Form):
         label="USD per month", min_value=LEAST_USD, max_value=MOST_USD, decimal_places=2
     )
     threshold_pct = forms.IntegerField(
-        label="Alert threshold, % of the budget", min_value=1, max_value=100, initial=80
+        label="Alert threshold, % of the budget",
+        min_value=1,
+        max_value=100,
+        initial=80,
+        help_text="You get a mail when this share of the budget is spent.",
     )
 
 
@@ -31,8 +35,13 @@ class BudgetForm(FiguresForm):
     """A new budget for the workspace, a job or a tag."""
 
     kind = forms.ChoiceField(label="Budget for", choices=KINDS)
-    job = forms.ChoiceField(label="Job", required=False)
-    tag = forms.CharField(label="Tag", required=False, max_length=401)
+    job = forms.ChoiceField(label="Job", required=False, help_text="For a job's budget.")
+    tag = forms.CharField(
+        label="Tag",
+        required=False,
+        max_length=401,
+        help_text="For a tag's budget, for example team=vision.",
+    )
     field_order = ("kind", "job", "tag", "amount_usd", "threshold_pct")
 
     def __init__(self, jobs: QuerySet[Job], taken: QuerySet[Budget], *args: Any, **more: Any):
