@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.template import Context, Template
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,3 +176,26 @@ def test_a_moment_long_ago_is_told_by_its_date():
 )
 def test_compared_memory_is_never_a_power_of_ten(gib, text):
     assert dict(MEASURED)["memory_p99_bytes"].write(gib * 2**30) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "pattern", "expected"),
+    [
+        (8, ", %s cores", ", 8 cores"),
+        ("g5.xlarge", ": %s", ": g5.xlarge"),
+        (True, ", EFA", ", EFA"),
+        (None, ", %s cores", ""),
+        ("", " on %s", ""),
+        (0, "; %s skipped", ""),
+        ("0", "; %s skipped", ""),
+        (False, ", EFA", ""),
+        (shown.NOTHING, ", %s each", ""),
+    ],
+)
+def test_a_phrase_is_left_out_without_its_value(value: object, pattern: str, expected: str):
+    assert shown.phrase(value, pattern) == expected
+
+
+def test_a_phrase_escapes_its_value():
+    page = Template('{% load shown %}{{ value|phrase:": %s" }}')
+    assert page.render(Context({"value": "<b>"})) == ": &lt;b&gt;"

@@ -207,6 +207,16 @@ def words(value: str) -> str:
     return str(value).replace("_", " ")
 
 
+@register.filter(is_safe=True)
+def phrase(value: object, pattern: str) -> str:
+    """Write `value` where `pattern` has `%s`: `, %s cores`. Return "" for what is missing, zero or
+    shown as a dash, so that a sentence needs no block around its optional parts.
+    """
+    if not value or value in ("0", NOTHING):
+        return ""
+    return pattern.replace("%s", str(value))
+
+
 @register.filter
 def ago(moment: datetime | None) -> str | SafeString:
     """Format a time: `4 min ago`, with the exact time where it is pointed at."""
