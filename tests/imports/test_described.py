@@ -23,6 +23,7 @@ from advisor.importers.stated import MachineGroup, Stated
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
+from tests.html import read_page
 from tests.imports import folders
 from tests.imports.folders import DESCRIBED
 from tests.imports.reported import reported
@@ -87,7 +88,7 @@ def test_the_service_shows_what_the_job_cost(name, job_folder, tmp_path, setting
     user = User.objects.create_user("ada@example.org")
     Membership.objects.create(user=user, workspace=run.workspace, role=Membership.OWNER)
     client.force_login(user)
-    page = client.get(f"/runs/{run.pk}/").content.decode()
+    page = read_page(client.get(f"/runs/{run.pk}/"))
     least = "<small>at least</small> " if at_least else ""
     assert f'<dd class="figure-value">{least}${Decimal(usd):.2f}</dd>' in page
     assert words in page

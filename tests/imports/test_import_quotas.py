@@ -15,6 +15,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import AuditEntry, Membership, Token, User, Workspace
 from webapp.background import claims
@@ -156,7 +157,7 @@ def test_it_refuses_an_import_from_s3_by_api_and_page(agent, client, settings, n
     said = {"source": "s3://bucket/jobs/x"}
     is_refused(client.post("/api/v1/imports", said, "application/json", headers=headers), name)
     sign_in(client, Membership.OWNER)
-    assert "in 24 hours" in client.post("/settings/imports/", said).content.decode()
+    assert "in 24 hours" in read_page(client.post("/settings/imports/", said))
     assert Run.objects.count() == 1
 
 
@@ -231,7 +232,7 @@ def test_it_keeps_a_profile_that_waits_for_the_quota(agent, clock, client):
     row.refresh_from_db()
     assert timedelta(minutes=50) < row.due_at - timezone.now() <= timedelta(hours=1)
     sign_in(client, Membership.VIEWER)
-    page = client.get(f"/runs/{agent.run_id}/").content.decode()
+    page = read_page(client.get(f"/runs/{agent.run_id}/"))
     free = datetime.fromtimestamp(clock.now - 1800 + DAY, UTC)
     assert "its operators wait to be read: the workspace&#x27;s imports may take 1 m of" in page
     assert f"It continues at {free:%Y-%m-%d %H:%M} UTC." in page
@@ -291,7 +292,7 @@ def document(run: FakeAgent, name: str = "Ours") -> dict[str, Any]:
 @pytest.mark.parametrize("role", [Membership.OWNER, Membership.MEMBER, Membership.VIEWER])
 def test_the_runs_page_shows_the_place_in_the_order_of_turns(line, client, role):
     sign_in(client, role)
-    page = client.get(f"/runs/{line[1].run_id}/").content.decode()
+    page = read_page(client.get(f"/runs/{line[1].run_id}/"))
     assert "notes1.tar.gz waits to be imported: 2nd in line." in page
     assert "Theirs" not in page
     assert "notes0" not in page
@@ -302,7 +303,7 @@ def test_the_page_says_how_many_imports_are_under_way(line, client):
     sign_in(client, Membership.VIEWER)
     first = Import.objects.get(artefact__run=line[0].run_id)
     assert claims.claim(queue.KIND, first.artefact_id) is not None
-    page = client.get(f"/runs/{line[1].run_id}/").content.decode()
+    page = read_page(client.get(f"/runs/{line[1].run_id}/"))
     assert "1st in line; 1 import is under way." in page
 
 
@@ -319,7 +320,7 @@ def test_the_api_tells_the_place_and_when_it_continues(agent, line, clock):
 def test_the_page_is_news_when_the_place_changes(line, client):
     sign_in(client, Membership.VIEWER)
     address = f"/runs/{line[1].run_id}/"
-    page = client.get(address).content.decode()
+    page = read_page(client.get(address))
     said = page.partition('data-version="')[2].partition('"')[0].replace("&quot;", '"')
     headers = {"Trimtab-Live": "1", "If-None-Match": said}
     assert client.get(address, headers=headers).status_code == 304
@@ -330,15 +331,15 @@ def test_the_page_is_news_when_the_place_changes(line, client):
 
 def test_owners_see_what_waits_and_what_is_under_way(line, client):
     sign_in(client, Membership.OWNER)
-    page = client.get("/settings/imports/").content.decode()
+    page = read_page(client.get("/settings/imports/"))
     assert "notes1.tar.gz" in page
     assert "2nd in line" in page
     assert "notes0" not in page
     assert claims.claim(queue.KIND, Import.objects.get(artefact__run=line[1].run_id).artefact_id)
-    assert "Under way" in client.get("/settings/imports/").content.decode()
+    assert "Under way" in read_page(client.get("/settings/imports/"))
     for role in (Membership.MEMBER, Membership.VIEWER):
         sign_in(client, role)
-        assert "notes1" not in client.get("/settings/imports/").content.decode()
+        assert "notes1" not in read_page(client.get("/settings/imports/"))
 
 
 def test_an_upload_that_lacks_parts_is_not_in_line(agent, client):
@@ -346,6 +347,6 @@ def test_an_upload_that_lacks_parts_is_not_in_line(agent, client):
     agent.put_artefact(body, kind="import", name="late.import.json")
     tasks.convert(Import.objects.get().artefact_id)
     sign_in(client, Membership.VIEWER)
-    page = client.get(f"/runs/{agent.run_id}/").content.decode()
+    page = read_page(client.get(f"/runs/{agent.run_id}/"))
     assert "late waits to be imported: 1 of 1 parts haven&#x27;t arrived" in page
     assert document(agent)["place"] is None

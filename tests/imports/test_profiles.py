@@ -7,6 +7,7 @@ from django.test import Client
 
 from advisor.importers.stated import Stated
 from advisor.offline.importing import import_path
+from tests.html import read_page
 from tests.imports.test_mutated import trace
 from tests.imports.test_torch_trace import written
 from tests.service.uploads import FakeAgent
@@ -43,7 +44,7 @@ def page(client: Client, part: str = "") -> str:
     user = User.objects.get_or_create(email="ada@example.org")[0]
     Membership.objects.get_or_create(user=user, workspace=run.workspace, role=Membership.OWNER)
     client.force_login(user)
-    return client.get(f"/runs/{run.pk}/{part}").content.decode()
+    return read_page(client.get(f"/runs/{run.pk}/{part}"))
 
 
 def test_its_operators_are_on_the_page_and_in_the_report(agent, tmp_path, client):

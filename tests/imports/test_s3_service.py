@@ -13,6 +13,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker
 from tests.imports.held_s3 import HeldS3, held_s3
 from webapp.accounts.models import Membership, Token, User, Workspace
@@ -79,7 +80,7 @@ def page(workspace: Workspace, role: str, path: str) -> str:
     Membership.objects.create(user=user, workspace=workspace, role=role)
     client = Client()
     client.force_login(user)
-    return client.get(path).content.decode()
+    return read_page(client.get(path))
 
 
 def test_a_job_in_s3_becomes_a_run(ours, job, settings):
@@ -177,11 +178,11 @@ def test_an_owner_begins_an_import_on_the_page(ours, job, client):
     Membership.objects.create(user=owner, workspace=ours, role=Membership.OWNER)
     client.force_login(owner)
     refused = client.post("/settings/imports/", {"source": "s3://another/jobs/x"})
-    assert "may not import from there" in refused.content.decode()
+    assert "may not import from there" in read_page(refused)
     begun = client.post("/settings/imports/", {"source": f" {job} ", "job": "digits"})
     run = Run.objects.get()
     assert begun["Location"] == f"/runs/{run.pk}/"
-    assert "waits to be imported: 1st in line" in client.get(begun["Location"]).content.decode()
+    assert "waits to be imported: 1st in line" in read_page(client.get(begun["Location"]))
     work()
     run.refresh_from_db()
     assert run.job.name == "digits"

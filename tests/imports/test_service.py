@@ -22,6 +22,7 @@ from advisor.importers.stated import Stated
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
+from tests.html import read_page
 from tests.imports import messages, test_dcgm_dmon
 from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker
 from tests.service.uploads import FakeAgent
@@ -220,7 +221,7 @@ def test_the_page_of_a_failed_import_says_so_first(agent, tmp_path, client):
 
 def _summary(client: Client, run: Run) -> str:
     """Return the page before its charts."""
-    return client.get(f"/runs/{run.pk}/").content.decode().partition('id="charts"')[0]
+    return read_page(client.get(f"/runs/{run.pk}/")).partition('id="charts"')[0]
 
 
 def test_an_upload_without_files_says_so(agent):
@@ -281,7 +282,7 @@ def test_the_page_says_what_came_and_asks_for_the_machine(agent, tmp_path, clien
     user = User.objects.create_user("ada@example.org")
     Membership.objects.create(user=user, workspace=run.workspace, role=Membership.OWNER)
     client.force_login(user)
-    page = client.get(f"/runs/{run.pk}/").content.decode()
+    page = read_page(client.get(f"/runs/{run.pk}/"))
     assert "Imported from <span" in page
     assert "3,409 records, 1 skipped" in page
     assert "not a whole record of JSON" in page
@@ -290,4 +291,4 @@ def test_the_page_says_what_came_and_asks_for_the_machine(agent, tmp_path, clien
     client.post(f"/runs/{run.pk}/machine/", said)
     run.refresh_from_db()
     assert run.cost_usd is not None
-    assert "On which machine" not in client.get(f"/runs/{run.pk}/").content.decode()
+    assert "On which machine" not in read_page(client.get(f"/runs/{run.pk}/"))

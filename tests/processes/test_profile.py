@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.agent.torch_python import NEEDS_TORCH, PYTHON
+from tests.html import without_wrapping
 from tests.processes.conftest import Machine
 from tests.processes.person import Person
 from tests.running_service import Service, wait_until
@@ -53,7 +54,7 @@ class Run:
 
     def files(self) -> list[tuple[str, str]]:
         """Return address and name of each file on the page."""
-        return FILE.findall(self.person.page(self.page))
+        return FILE.findall(without_wrapping(self.person.page(self.page)))
 
     def saved_trace(self) -> tuple[str, int]:
         """Return the one file's name, and how many optimizer steps its trace shows."""

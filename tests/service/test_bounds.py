@@ -10,6 +10,7 @@ from django.test import Client
 from trimtab.wire import Block
 
 from advisor.store import room
+from tests.html import read_page
 from tests.service.uploads import SEGMENT_MS, FakeAgent
 from webapp.analysis import evaluation
 from webapp.analysis.models import Analysis, CostPart, Judgement, LedgerEntry
@@ -148,7 +149,7 @@ def page(agent, workspace, django_user_model):
     Membership.objects.create(user=user, workspace=workspace, role=Membership.OWNER)
     client = Client()
     client.force_login(user)
-    return lambda: client.get(f"/runs/{agent.run_id}/").content.decode()
+    return lambda: read_page(client.get(f"/runs/{agent.run_id}/"))
 
 
 def test_the_run_page_says_what_is_too_large_and_what_has_no_samples(agent, page, monkeypatch):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from trimtab.wire import Block, StepBlock
 
+from tests.html import read_page
 from tests.service.uploads import SEGMENT_MS, FakeAgent
 from tests.web import factories
 from webapp.advice.models import Recommendation
@@ -30,7 +31,7 @@ def advice_of(client: Any, workspace: Any, agent: FakeAgent, **series: float) ->
         assert agent.put(segment).status_code == 200
     evaluate(str(agent.run_id))
     client.force_login(factories.member(workspace))
-    page = client.get(f"/runs/{agent.run_id}/").content.decode()
+    page = read_page(client.get(f"/runs/{agent.run_id}/"))
     [section] = re.findall(r'<section class="panel" id="advice".*?</section>', page, re.DOTALL)
     return unescape(re.sub(r"<[^>]+>|\s+", " ", section))
 

@@ -9,6 +9,7 @@ import pytest
 from django.urls import reverse
 from trimtab.wire import Event
 
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from webapp.runs.models import Run
 
@@ -181,7 +182,7 @@ def test_the_page_shows_them_to_members_and_to_nobody_else(agent, workspace, cli
         agent.put(segment)
     address = reverse("dashboard:run", args=[agent.run_id])
     client.force_login(factories.member(workspace, email="member@example.org"))
-    page = client.get(address).content.decode()
+    page = read_page(client.get(address))
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     for shown in ("for memory: 31.9 of 32 GiB", "Traceback (most", "prepare.py", "evaluate.py"):
         assert shown in text

@@ -15,6 +15,7 @@ from django.test import Client
 from trimtab.loading import LoadError
 from trimtab.wire import Event
 
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token
 from webapp.analysis.tasks import evaluate
@@ -61,7 +62,7 @@ def test_each_table_is_the_same_in_each_form(agent, table):
     columns = export(agent, table, **names).json()["columns"]
     assert columns
     assert len({len(values) for values in columns.values()}) == 1
-    lines = list(csv.reader(io.StringIO(export(agent, table, "csv", **names).content.decode())))
+    lines = list(csv.reader(io.StringIO(read_page(export(agent, table, "csv", **names)))))
     stored = pq.read_table(io.BytesIO(export(agent, table, "parquet", **names).content))
     assert lines[0] == stored.column_names == list(columns)
     rows = len(next(iter(columns.values())))
@@ -101,7 +102,7 @@ def test_samples_steps_and_metrics_come_one_by_one(agent):
     metrics = export(agent, "metrics").json()["columns"]
     assert metrics["seconds"] == pytest.approx([2, 12, 22], abs=0.001)
     assert metrics["step"] == [0, 1, 2]
-    assert "'=loss" in export(agent, "metrics", "csv").content.decode()
+    assert "'=loss" in read_page(export(agent, "metrics", "csv"))
 
 
 @pytest.mark.django_db

@@ -18,6 +18,7 @@ from advisor.money import display_usd
 from advisor.pricing.price import OWN_RATE
 from advisor.sizing.demand import Demand
 from rules.ledger import OF_LIVES
+from tests.html import read_page
 from tests.service.machines import BEGAN_NS, MINUTE, Machine, analyse_what_is_due
 from tests.web import factories
 from tests.web.test_query_counts import MOST_QUERIES
@@ -184,10 +185,10 @@ def test_a_run_that_fails_for_good_costs_all_that_it_cost(
     assert [Decimal(each["not_continued_usd"]) for each in earlier] == [0, 0]
     assert all(Decimal(each["usd"]) > 0 for each in earlier)
     client.force_login(factories.member(workspace))
-    page = client.get(f"/spend/failures/?month={MONTH}").content.decode()
+    page = read_page(client.get(f"/spend/failures/?month={MONTH}"))
     assert page.count(display_usd(Decimal(newest["usd"]))) == 3, "sums by cause and job, and total"
     [line, *_] = csv.DictReader(
-        client.get(f"/spend/failures.csv?month={MONTH}").content.decode().splitlines()
+        read_page(client.get(f"/spend/failures.csv?month={MONTH}")).splitlines()
     )
     assert line["not_continued_usd"] == newest["not_continued_usd"]
 
@@ -239,7 +240,7 @@ def test_pages_and_csv_show_the_same(
 
     def page(address: str) -> str:
         with CaptureQueriesContext(connection) as asked:
-            text: str = client.get(address).content.decode()
+            text: str = read_page(client.get(address))
         assert len(asked) <= MOST_QUERIES
         return text
 
@@ -260,14 +261,14 @@ def test_the_failures_of_one_job(
     run = upload(continued(machine, {"exit_code": 1}), "failed", "finished")
     client.force_login(factories.member(workspace))
     link = f"/spend/failures/?job={run.job.uuid}"
-    assert link in client.get(f"/jobs/{run.job.uuid}/").content.decode()
+    assert link in read_page(client.get(f"/jobs/{run.job.uuid}/"))
     other = factories.job(workspace, "other")
-    of_all = client.get(f"/spend/failures/?month={MONTH}").content.decode()
+    of_all = read_page(client.get(f"/spend/failures/?month={MONTH}"))
     assert f'href="/spend/failures/?month={MONTH}&amp;job={run.job.uuid}"' in of_all
-    page = client.get(f"{link}&month={MONTH}").content.decode()
+    page = read_page(client.get(f"{link}&month={MONTH}"))
     assert f"/runs/{run.pk}/" in page
     assert "Error of the program" in page
-    page = client.get(f"/spend/failures/?job={other.uuid}&month={MONTH}").content.decode()
+    page = read_page(client.get(f"/spend/failures/?job={other.uuid}&month={MONTH}"))
     assert "No failures of other" in page
     assert [len(failures(job=job.uuid)["failures"]) for job in (run.job, other)] == [1, 0]
     theirs = factories.job(factories.workspace("Theirs"), "theirs")
@@ -323,5 +324,5 @@ def test_interruptions_of_the_workspaces_own_machines_tell_their_rate(
 def test_another_workspace_sees_nothing(machine: Any, client: Client) -> None:
     upload(continued(machine, {"exit_code": 1}), "failed", "finished")
     client.force_login(factories.member(factories.workspace("Theirs")))
-    page = client.get(f"/spend/failures/?month={MONTH}").content.decode()
+    page = read_page(client.get(f"/spend/failures/?month={MONTH}"))
     assert "No failures" in page

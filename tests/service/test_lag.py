@@ -19,6 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from redis import Redis
 
+from tests.html import read_page
 from tests.service.test_stopping import RESTS, WORKS, live, minute
 from tests.service.uploads import FakeAgent
 from tests.web import factories
@@ -182,7 +183,7 @@ def metric(client: Client, name: str, **labels: str) -> float | None:
     answer = client.get("/metrics")
     assert answer.status_code == 200
     inside = ",".join(f'{label}="{text}"' for label, text in labels.items())
-    found = re.search(rf"^{name}{{{inside}}} (\S+)$", answer.content.decode(), re.M)
+    found = re.search(rf"^{name}{{{inside}}} (\S+)$", read_page(answer), re.M)
     return None if found is None else float(found[1])
 
 
@@ -223,7 +224,7 @@ def test_what_was_given_up_is_told_and_waits_no_more(agent, scraped):
 
 @pytest.mark.django_db
 def test_every_kind_has_its_figures_with_help_and_type(scraped):
-    lines = scraped.get("/metrics").content.decode().splitlines()
+    lines = read_page(scraped.get("/metrics")).splitlines()
     helped = [line.split()[2] for line in lines if line.startswith("# HELP")]
     assert helped == [line.split()[2] for line in lines if line.startswith("# TYPE")]
     names = {line.split("{")[0].split()[0] for line in lines if not line.startswith("#")}

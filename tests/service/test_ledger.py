@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from advisor.run_summary import to_document
 from rules.ledger import VERSION
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from tests.upgrade.uploads import send
 from tests.web import factories
@@ -57,7 +58,7 @@ def test_the_published_case_says_what_the_unused_and_the_start_cost(
     assert usd["unused_gpu"] == Decimal("6.15672") / 4
     assert usd["initialise"] == pytest.approx(Decimal("6.15672") * 9 / 12 * Decimal("0.44"))
     client.force_login(factories.member(workspace))
-    page = client.get(f"/runs/{run.pk}/").content.decode()
+    page = read_page(client.get(f"/runs/{run.pk}/"))
     assert 'id="ledger"' in page
     assert "Unused GPU" in page
     assert "$1.54" in page
@@ -138,10 +139,10 @@ def test_a_job_adds_up_the_runs_of_the_last_days(client, workspace, agent, setti
     run = _finish(agent)
     client.force_login(factories.member(workspace))
     page = f"/jobs/{run.job.uuid}/"
-    assert "Cost breakdown" in client.get(page).content.decode()
+    assert "Cost breakdown" in read_page(client.get(page))
     long_ago = timezone.now() - timedelta(days=31)
     Run.objects.filter(pk=run.pk).update(started_at=long_ago, ended_at=long_ago)
-    assert "Cost breakdown" not in client.get(page).content.decode()
+    assert "Cost breakdown" not in read_page(client.get(page))
 
 
 def test_a_ledger_of_an_earlier_version_is_kept_and_says_so(client, workspace, agent, ledger_of):
@@ -152,9 +153,7 @@ def test_a_ledger_of_an_earlier_version_is_kept_and_says_so(client, workspace, a
     assert after == before
     assert document["summary"]["ledger_version"] == 1
     client.force_login(factories.member(workspace))
-    assert (
-        "An earlier version labelled this time" in client.get(f"/runs/{run.pk}/").content.decode()
-    )
+    assert "An earlier version labelled this time" in read_page(client.get(f"/runs/{run.pk}/"))
 
 
 def test_it_is_renewed_once_where_samples_remain(agent, ledger_of):

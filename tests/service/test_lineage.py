@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from tests.html import read_page
 from tests.service.machines import MINUTE, Machine, analyse_what_is_due
 from tests.web import factories
 from webapp.runs.models import Run
@@ -143,7 +144,7 @@ def test_a_persons_choice_stays(fleet: Fleet, client: Client, workspace: Any) ->
     assert fleet.groups() == [["a", "b"]]
     client.force_login(factories.member(workspace))
     page = f"/runs/{fleet.nodes['b'].run_id}/training/"
-    assert "loaded a checkpoint" in client.get(page).content.decode()
+    assert "loaded a checkpoint" in read_page(client.get(page))
     client.post(f"{page}split/")
     fleet.arrive("b", "a")
     assert fleet.groups() == [["a"], ["b"]]

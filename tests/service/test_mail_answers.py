@@ -12,6 +12,7 @@ from django.core import mail as django_mail
 from django.urls import reverse
 from trimtab.wire import Block
 
+from tests.html import read_page
 from tests.service import mailing
 from tests.web.test_declared_machine import OnAnH200
 from tests.web.test_machines_to_check import OnV100s
@@ -66,7 +67,7 @@ def told(team: mailing.Team, training: Training) -> tuple[str, list[str], dict[s
     tasks.evaluate(str(run.pk))
     mailing.one_round()
     client = mailing.signed_in(team.owner)
-    page = client.get(reverse("dashboard:run", args=[run.pk])).content.decode()
+    page = read_page(client.get(reverse("dashboard:run", args=[run.pk])))
     token = Token.make(team.workspace, "read", [Token.READ])[1]
     headers = {"Authorization": f"Bearer {token}"}
     document = client.get(f"/api/v1/runs/{run.pk}", headers=headers).json()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core import mail as django_mail
 
+from tests.html import read_page
 from tests.service import mailing
 from tests.smtp import Mailbox, mail_server
 from webapp.accounts.models import Membership
@@ -23,7 +24,7 @@ def team() -> mailing.Team:
 def page(client) -> str:  # type: ignore[no-untyped-def]
     answer = client.get(PAGE)
     assert answer.status_code == 200
-    return str(answer.content.decode())
+    return str(read_page(answer))
 
 
 def is_ticked(shown: str) -> bool:
@@ -84,7 +85,7 @@ def test_a_failed_mail_shows_why_and_can_be_sent_again_by_its_reader_only(
 
 def test_a_test_mail_goes_to_oneself(team):
     answer = mailing.signed_in(team.viewer).post(f"{PAGE}test/", follow=True)
-    assert "Test mail sent to eve@example.org" in answer.content.decode()
+    assert "Test mail sent to eve@example.org" in read_page(answer)
     (message,) = django_mail.outbox
     assert message.to == ["eve@example.org"]
     assert message.message()["Auto-Submitted"] == "auto-generated"
@@ -94,7 +95,7 @@ def test_a_test_mail_that_fails_says_why(team, settings, monkeypatch):
     with mail_server(Mailbox(recipient_answer="550 5.7.1 Not from you")) as port:
         mailing.send_through(settings, monkeypatch, f"smtp://127.0.0.1:{port}?timeout=1")
         answer = mailing.signed_in(team.owner).post(f"{PAGE}test/", follow=True)
-    shown = answer.content.decode()
+    shown = read_page(answer)
     assert "notice-caution" in shown
     assert "The mail server said 550 5.7.1 Not from you" in shown
 
@@ -102,7 +103,7 @@ def test_a_test_mail_that_fails_says_why(team, settings, monkeypatch):
 def test_test_mails_are_counted(team, monkeypatch):
     monkeypatch.setattr(rate_limits, "seconds_until_person_may", lambda *_: 7)
     answer = mailing.signed_in(team.owner).post(f"{PAGE}test/", follow=True)
-    assert "Try again in 7 s" in answer.content.decode()
+    assert "Try again in 7 s" in read_page(answer)
     assert django_mail.outbox == []
 
 

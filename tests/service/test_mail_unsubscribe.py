@@ -8,6 +8,7 @@ import pytest
 from django.core import mail as django_mail
 from django.test import Client
 
+from tests.html import read_page
 from tests.service import mailing
 from webapp.notify import subscriptions
 
@@ -76,8 +77,8 @@ def test_a_scanner_that_follows_links_changes_nothing(team, link, stranger, meth
 
 
 def test_the_page_asks_and_its_button_is_enough(team, link, stranger):
-    assert '<form method="post">' in stranger.get(link).content.decode()
-    page = stranger.post(link).content.decode()
+    assert '<form method="post">' in read_page(stranger.get(link))
+    page = read_page(stranger.post(link))
     assert "<h1>Unsubscribed</h1>" in page
     assert 'name="undo"' in page
 
@@ -85,7 +86,7 @@ def test_the_page_asks_and_its_button_is_enough(team, link, stranger):
 def test_undo_switches_on_again_without_what_was_found_meanwhile(team, link, stranger):
     one_click(stranger, link)
     mailing.advised_run(team.agent("meanwhile"))
-    page = one_click(stranger, link, "undo=1").content.decode()
+    page = read_page(one_click(stranger, link, "undo=1"))
     assert "Subscribed again" in page
     assert is_on(team)
     mailing.advised_run(team.agent("afterwards"))
@@ -97,7 +98,7 @@ def test_undo_switches_on_again_without_what_was_found_meanwhile(team, link, str
 
 def test_it_tells_nobody_whose_it_is(team, link, stranger):
     for page in (stranger.get(link), one_click(stranger, link)):
-        shown = page.content.decode()
+        shown = read_page(page)
         assert "ada" not in shown
         assert team.workspace.name not in shown
 
@@ -119,7 +120,7 @@ def test_who_has_left_is_told_that_nothing_comes(team, link, stranger):
     mailing.membership(team.owner).delete()
     answer = one_click(stranger, link)
     assert answer.status_code == 200
-    assert "<h1>Unsubscribed</h1>" in answer.content.decode()
+    assert "<h1>Unsubscribed</h1>" in read_page(answer)
 
 
 def test_a_refused_method_is_refused(link, stranger):

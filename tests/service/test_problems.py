@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 from trimtab.wire import FINAL_PROBLEMS, encode_segment, is_final
 
+from tests.html import read_page
 from tests.running_service import CHECKOUT
 from webapp.http.problem_types import BY_NAME, TYPES, of_status
 
@@ -30,7 +31,7 @@ def _document(agent, seq: int, **changes: object) -> bytes:
 def test_every_type_leads_to_its_place_on_a_page_that_everybody_may_read():
     page = Client().get("/problems/")
     assert page.status_code == 200
-    text = unescape(page.content.decode())
+    text = unescape(read_page(page))
     for each in TYPES:
         assert each.uri == f"http://127.0.0.1:8000/problems/#{each.name}"
         assert text.count(f'id="{each.name}"') == 1

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import Token
 from webapp.runs.models import Run
@@ -39,7 +40,7 @@ def lines(path: str, token: str) -> dict[str, float]:
     answer = Client().get(path, headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain")
-    rows = [row for row in answer.content.decode().splitlines() if not row.startswith("#")]
+    rows = [row for row in read_page(answer).splitlines() if not row.startswith("#")]
     return {name: float(value) for name, _, value in (row.rpartition(" ") for row in rows)}
 
 

@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 from trimtab.wire import Block, Event, Gpu, NodeFacts, StepBlock
 
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Membership, Token, User, Workspace
 from webapp.advice.models import RealisedSaving
@@ -147,8 +148,8 @@ def test_a_job_that_alternates_saves_each_dollar_once(
     assert followed[0]["reopened_by"]["number"] == 18
     assert sum(each.usd for each in RealisedSaving.objects.all()) == saved_usd(told)
     assert savings_page(workspace, runs[-1].began_at).proven.usd == saved_usd(told)
-    assert f"${saved_usd(told):.2f}" in person.get("/savings/").content.decode()
-    page = person.get(f"/runs/{runs[-1].pk}/").content.decode()
+    assert f"${saved_usd(told):.2f}" in read_page(person.get("/savings/"))
+    page = read_page(person.get(f"/runs/{runs[-1].pk}/"))
     assert "not followed by the newest run" in page
     assert "Not followed by this run: 1" in page
 

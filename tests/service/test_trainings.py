@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from trimtab.cli import main
 
+from tests.html import read_page
 from tests.service.machines import MINUTE, analyse_what_is_due, two_runs
 from tests.web import factories
 from tests.web.test_query_counts import MOST_QUERIES
@@ -191,15 +192,15 @@ def test_the_page_shows_attempts_figures_and_ledger(
     analyse_what_is_due()
     client.force_login(factories.member(workspace))
     with CaptureQueriesContext(connection) as asked:
-        page = client.get(f"/runs/{run.pk}/training/").content.decode()
+        page = read_page(client.get(f"/runs/{run.pk}/training/"))
     assert len(asked) <= MOST_QUERIES
     for text in ("llm &lt;7&gt;", "Goodput", "Lost work", "20 m 0 s", "240"):
         assert text in page, text
-    assert f"/runs/{run.pk}/training/" in client.get(f"/runs/{run.pk}/").content.decode()
+    assert f"/runs/{run.pk}/training/" in read_page(client.get(f"/runs/{run.pk}/"))
 
     def said(value: str) -> str:
         asked = client.get(f"/runs/{run.pk}/training/", {"metric": "loss", "value": value})
-        return re.sub("<[^>]*>", "", asked.content.decode().rpartition("Show</button>")[2][:200])
+        return re.sub("<[^>]*>", "", read_page(asked).rpartition("Show</button>")[2][:200])
 
     assert "$0.9643 after 2 h 10 m" in said("0.45")
     assert "not reached" in said("0.1")
@@ -245,7 +246,7 @@ def test_steps_that_nobody_counted_are_not_zero(
     document = told(run.pk)[1]
     assert (document["steps"], document["lost_steps"]) == (None, None)
     client.force_login(factories.member(workspace))
-    page = client.get(f"/runs/{run.pk}/training/").content.decode()
+    page = read_page(client.get(f"/runs/{run.pk}/training/"))
     assert "no steps are known of some run" in page
 
 

@@ -16,6 +16,7 @@ from django.db import DatabaseError, OperationalError, ProgrammingError, connect
 from django.test import Client
 from django.urls import reverse
 
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Membership, Token, User
 from webapp.http import trouble
@@ -145,7 +146,7 @@ def test_a_database_that_is_away_or_updated_is_trouble(
     _is_trouble(upload.put(upload.segment(0)), words)
     page = reader.get(reverse("dashboard:jobs"))
     assert (page.status_code, page.headers["Retry-After"]) == (503, "30")
-    assert words.replace("'", "&#x27;") in page.content.decode()
+    assert words.replace("'", "&#x27;") in read_page(page)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_tables_that_are_missing_are_told_before_any_view(reader, upload):
         cursor.execute("ALTER TABLE accounts_token RENAME TO gone_token")
     page = reader.get(reverse("dashboard:jobs"))
     assert page.status_code == 503
-    assert UPDATED in page.content.decode()
+    assert UPDATED in read_page(page)
 
 
 def test_tables_that_are_missing_are_told_to_agents(upload):

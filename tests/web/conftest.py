@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 from django.test import Client
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import User, Workspace
 
@@ -20,7 +21,7 @@ class Person:
     def page(self, address: str) -> str:
         response = self.client.get(address)
         assert response.status_code == 200, (address, response.status_code)
-        return response.content.decode()
+        return read_page(response)
 
 
 def _person(workspace: Workspace, email: str) -> Person:

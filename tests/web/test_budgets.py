@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.test_spend import held
 from webapp.accounts.models import AuditEntry, Membership, Token, Workspace
@@ -136,7 +137,7 @@ def test_a_budget_is_made_changed_deleted_and_brought_back(owner, job):
     owner.client.post(reverse("spend:edit_budget", args=[made.uuid]), figures)
     assert "$300.00" in owner.page(reverse("spend:budgets"))
     gone = owner.client.post(reverse("spend:delete_budget", args=[made.uuid]), follow=True)
-    assert "is deleted" in gone.content.decode()
+    assert "is deleted" in read_page(gone)
     assert "$300.00" not in owner.page(reverse("spend:budgets"))
     owner.client.post(reverse("spend:restore_budget", args=[made.uuid]))
     assert "$300.00" in owner.page(reverse("spend:budgets"))
@@ -166,7 +167,7 @@ def test_the_jobs_page_leads_to_a_budget_of_that_job(owner, job):
 def test_it_says_what_is_wrong_with_a_budget(owner, form, why):
     budget(owner.workspace, tag_key="team", tag_value="vision")
     whole = {"amount_usd": "10", "threshold_pct": "80"} | form
-    page = owner.client.post(reverse("spend:new_budget"), whole).content.decode()
+    page = read_page(owner.client.post(reverse("spend:new_budget"), whole))
     assert why in page
     assert Budget.objects.count() == 1
 
@@ -175,7 +176,7 @@ def test_a_deleted_budget_does_not_come_back_beside_another_of_the_same(owner):
     old = budget(owner.workspace, deleted_at=NOON)
     budget(owner.workspace)
     address = reverse("spend:restore_budget", args=[old.uuid])
-    page = owner.client.post(address, follow=True).content.decode()
+    page = read_page(owner.client.post(address, follow=True))
     assert "has another budget now" in page
     assert budgets_of(owner.workspace).count() == 1
 

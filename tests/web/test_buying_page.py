@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.analysis.models import Analysis
@@ -13,7 +14,7 @@ def test_an_owner_allows_ways_and_regions(owner) -> None:
     assert "checked" not in owner.page(PAGE)
     run = factories.run(factories.job(owner.workspace))
     form = {"may_buy": ["spot"], "other_regions": "us-west-2, eu-west-1"}
-    answer = owner.client.post(PAGE, form, follow=True).content.decode()
+    answer = read_page(owner.client.post(PAGE, form, follow=True))
     assert "Saved." in answer
     assert 'id="may-buy-spot" checked' in answer
     assert 'value="eu-west-1, us-west-2"' in answer
@@ -26,7 +27,7 @@ def test_an_owner_allows_ways_and_regions(owner) -> None:
 
 
 def test_a_region_without_prices_is_refused_with_those_that_have_some(owner) -> None:
-    page = owner.client.post(PAGE, {"other_regions": "mars-1"}).content.decode()
+    page = read_page(owner.client.post(PAGE, {"other_regions": "mars-1"}))
     assert "There is no price in &#x27;mars-1&#x27;." in page
     assert "us-west-2" in page
     assert 'aria-invalid="true"' in page

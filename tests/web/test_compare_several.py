@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from advisor.comparison.compare import RunFacts, compare
 from advisor.comparison.several import compare_several
+from tests.html import read_page
 from tests.web import factories
 from webapp.runs.models import Run
 
@@ -246,8 +247,8 @@ def test_too_few_or_too_many_are_refused_with_the_limits(owner, runs, count):
     answer = owner.client.get(address(chosen))
 
     assert answer.status_code == 400
-    assert f"{count} run" in text(answer.content.decode())
-    assert "two to 6" in text(answer.content.decode())
+    assert f"{count} run" in text(read_page(answer))
+    assert "two to 6" in text(read_page(answer))
 
 
 def test_a_run_of_others_isnt_compared(owner, stranger, runs):

@@ -11,6 +11,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import Membership
 from webapp.analysis.models import LedgerEntry, Life
@@ -168,7 +169,7 @@ def test_an_invitation_says_that_it_was_mailed_only_if_it_was(owner, settings, m
     settings.EMAIL_BACKEND = backend or settings.EMAIL_BACKEND
     data = {"email": "new@example.org", "role": Membership.MEMBER}
 
-    page = owner.client.post(reverse("accounts:members"), data).content.decode()
+    page = read_page(owner.client.post(reverse("accounts:members"), data))
 
     assert len(mailoutbox) == (0 if backend else 1)
     assert ("The invitation was mailed" in page) is not bool(backend)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.test import Client
 from django.urls import reverse
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership, Token, User
 
@@ -13,7 +14,7 @@ PAGE = "/settings/delete/"
 
 def test_another_name_deletes_nothing(owner):
     answer = owner.client.post(PAGE, {"name": "Something else"})
-    assert "is not the workspace&#x27;s name" in answer.content.decode()
+    assert "is not the workspace&#x27;s name" in read_page(answer)
     owner.workspace.refresh_from_db()
     assert owner.workspace.deleted_at is None
 
@@ -24,14 +25,14 @@ def test_nobody_gets_in_any_more_and_its_tokens_are_refused(owner):
     read = {"Authorization": f"Bearer {token}"}
     assert Client().get("/api/v1/jobs", headers=read).status_code == 200
     owner.client.post(PAGE, {"name": owner.workspace.name})
-    assert "No workspace" in owner.client.get("/", follow=True).content.decode()
+    assert "No workspace" in read_page(owner.client.get("/", follow=True))
     assert Client().get("/api/v1/jobs", headers=read).status_code == 401
 
 
 def test_an_owner_takes_it_back_with_everything(owner):
     factories.job(owner.workspace, "vision/train.py")
     deleted = owner.client.post(PAGE, {"name": owner.workspace.name}, follow=True)
-    assert "permanently deleted on" in deleted.content.decode()
+    assert "permanently deleted on" in read_page(deleted)
     restore = reverse("retention:restore_workspace", args=[owner.workspace.uuid])
     assert owner.client.post(restore, follow=True).status_code == 200
     assert "vision/train.py" in owner.page("/jobs/")
@@ -47,4 +48,4 @@ def test_a_member_does_not_take_it_back(owner):
     client.force_login(member)
     restore = reverse("retention:restore_workspace", args=[owner.workspace.uuid])
     assert client.post(restore).status_code == 404
-    assert owner.workspace.name not in client.get("/deleted-workspaces/").content.decode()
+    assert owner.workspace.name not in read_page(client.get("/deleted-workspaces/"))

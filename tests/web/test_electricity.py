@@ -13,6 +13,7 @@ from django.urls import reverse
 from trimtab.cli import main
 from trimtab.wire import Block, Declaration, Gpu
 
+from tests.html import read_page
 from tests.web.conftest import Person
 from tests.web.training import Training, upload
 from webapp.accounts.models import Token
@@ -167,14 +168,14 @@ def test_what_is_no_rate_is_refused_with_the_reason(
     owner: Person, entered: dict[str, str], reason: str
 ) -> None:
     answer = owner.client.post(ADD, RATE | entered)
-    assert reason in unescape(answer.content.decode())
+    assert reason in unescape(read_page(answer))
     assert not owner.workspace.prices.exists()
 
 
 def test_a_rate_with_other_electricity_from_the_same_day_is_another_rate(owner: Person) -> None:
     owner.client.post(ADD, RATE)
     answer = owner.client.post(ADD, RATE | {"usd_per_kwh": "0.30"})
-    assert "already has a rate from 2026-01-01" in answer.content.decode()
+    assert "already has a rate from 2026-01-01" in read_page(answer)
     assert owner.client.get(reverse("prices:rates_csv")).getvalue().decode().endswith("0.25,1.4\n")
 
 

@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 from django.test import Client
 from django.urls import reverse
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import Membership
 
@@ -58,7 +59,7 @@ def test_what_is_in_another_of_ones_workspaces_offers_to_switch(owner, stranger)
     for page in pages:
         answer = owner.client.get(page)
         assert answer.status_code == 404
-        assert "Switch to Elsewhere" in answer.content.decode()
+        assert "Switch to Elsewhere" in read_page(answer)
     switched = {"workspace": stranger.workspace.uuid, "next": address}
     landed = owner.client.post(reverse("accounts:switch_workspace"), switched, follow=True)
 
@@ -66,7 +67,7 @@ def test_what_is_in_another_of_ones_workspaces_offers_to_switch(owner, stranger)
     assert landed.status_code == 200
     for answer in foreign:
         assert answer.status_code == 404
-        assert "Elsewhere" not in answer.content.decode()
+        assert "Elsewhere" not in read_page(answer)
 
 
 @pytest.mark.parametrize("elsewhere", ["https://evil.example/", "//evil.example/", "javascript:1"])

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.test_recommendations import TABLE, advised, from_engine, run_on, text
 from webapp.accounts.models import Token
@@ -91,7 +92,7 @@ def test_dismissing_many_spares_what_runs_followed(owner, job):
     alternating(job)
     row = Recommendation.objects.get()
     form = {"verb": "dismiss", "reason": "no", "chosen": str(row.uuid)}
-    page = owner.client.post(reverse("advice:decide_many"), form, follow=True).content.decode()
+    page = read_page(owner.client.post(reverse("advice:decide_many"), form, follow=True))
     assert "dismissing it removes what they saved" in page
     assert RealisedSaving.objects.count() == 2
 

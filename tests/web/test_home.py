@@ -11,6 +11,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import Membership, Token, digest
 from webapp.analysis.models import LedgerEntry
@@ -45,7 +46,7 @@ def test_a_new_workspace_begins_with_its_first_run(owner):
 
 
 def test_the_first_token_is_shown_once_in_the_agents_command(owner):
-    shown = owner.client.post("/").content.decode()
+    shown = read_page(owner.client.post("/"))
     [plain] = re.findall(r"export TRIMTAB_TOKEN=(tt_[\w-]{20,})", shown)
     token = Token.objects.get(workspace=owner.workspace, digest=digest(plain))
     assert token.scopes == [Token.INGEST]

@@ -13,6 +13,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.advice.models import Recommendation
@@ -44,7 +45,7 @@ def decide(person: Any, rows: list[Recommendation], verb: str, **more: str) -> s
     form = {"chosen": [str(row.uuid) for row in rows], "verb": verb, "asked": "", **more}
     answer = person.client.post(reverse("advice:decide_many"), form, follow=True)
     assert answer.status_code == 200
-    return text(answer.content.decode())
+    return text(read_page(answer))
 
 
 def states(*rows: Recommendation) -> list[str]:
@@ -235,7 +236,7 @@ def test_the_csv_has_every_page_and_no_formula(owner):
     advised(owner, "job x", None, title="=1+1")
 
     answer = owner.client.get("/recommendations.csv")
-    lines = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    lines = list(csv.DictReader(io.StringIO(read_page(answer))))
 
     assert len(lines) == 61
     assert lines[0]["saving_month_usd"] == "59.000000000"

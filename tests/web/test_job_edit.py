@@ -6,6 +6,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
@@ -55,9 +56,9 @@ def test_the_settings_of_metrics_are_kept_shown_again_and_written_down(owner, jo
 def test_a_line_about_a_metric_that_is_not_clear_is_refused_with_an_example(owner, job):
     answer = edit(owner, job, metrics="gamma: <b>up</b>")
     assert "“gamma: &lt;b&gt;up&lt;/b&gt;” isn’t clear".replace("’", "&#x27;") in (
-        answer.content.decode()
+        read_page(answer)
     )
-    assert "val/auroc: higher, 2 %" in answer.content.decode()
+    assert "val/auroc: higher, 2 %" in read_page(answer)
     assert Job.objects.get(pk=job.pk).metrics == {}
 
 
@@ -90,7 +91,7 @@ def test_a_name_that_another_job_has_or_had_first_is_refused(owner, job, other, 
     factories.job(owner.workspace, **{"name": "speech"} | other)
     answer = edit(owner, job, name="speech")
     assert answer.status_code == 200
-    assert told in answer.content.decode()
+    assert told in read_page(answer)
     assert Job.objects.get(pk=job.pk).name == "vision/train.py"
     assert not AuditEntry.objects.exists()
 

@@ -10,6 +10,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories, training
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
@@ -49,14 +50,14 @@ def spend(person: Person) -> list[str]:
 
 def test_a_deleted_run_is_in_no_list_or_sum_until_its_deletion_is_undone(owner, job):
     run = job.runs.get(cost_usd=2)
-    page = post(owner, "delete_run", run).content.decode()
+    page = read_page(post(owner, "delete_run", run))
     assert f"{run} was deleted." in page
     assert "$5.00" in page
     assert "$7.00" not in page
     assert owner.client.get(reverse("dashboard:run", args=[run.pk])).status_code == 404
     back = undo(owner, page)
     assert back.redirect_chain[-1][0] == reverse("dashboard:run", args=[run.pk])
-    assert f"{run} was restored." in back.content.decode()
+    assert f"{run} was restored." in read_page(back)
     assert "$7.00" in owner.page("/jobs/")
     assert [entry.action for entry in AuditEntry.objects.order_by("pk")] == [
         "run.deleted",
@@ -67,12 +68,12 @@ def test_a_deleted_run_is_in_no_list_or_sum_until_its_deletion_is_undone(owner, 
 def test_a_deleted_job_goes_with_its_runs_and_comes_back_with_those_alone(owner, job):
     before, other = job.runs.get(cost_usd=1), factories.run(factories.job(owner.workspace, "other"))
     post(owner, "delete_run", before)
-    page = post(owner, "delete_job", job).content.decode()
+    page = read_page(post(owner, "delete_job", job))
     assert "vision/train.py and its runs were deleted." in page
     assert "$6.00" not in page
     assert owner.client.get(reverse("dashboard:job", args=[job.uuid])).status_code == 404
     assert str(other.job) in page
-    page = undo(owner, page).content.decode()
+    page = read_page(undo(owner, page))
     assert "was restored with 2 runs" in page
     assert "$6.00" in page
     assert Run.objects.present().filter(job=job).count() == 2
@@ -85,7 +86,7 @@ def test_deleting_and_restoring_once_more_changes_nothing(owner, job):
     for _ in range(2):
         post(owner, "restore_run", run)
     for _ in range(2):
-        page = post(owner, "delete_job", job).content.decode()
+        page = read_page(post(owner, "delete_job", job))
     for _ in range(2):
         undo(owner, page)
     assert Run.objects.present().count() == 3
@@ -115,7 +116,7 @@ def test_what_is_deleted_is_listed_and_comes_back_from_there(owner, stranger, jo
 
 
 def test_a_new_run_of_a_deleted_job_brings_it_back_and_the_undo_its_old_runs(owner, job):
-    page = post(owner, "delete_job", job).content.decode()
+    page = read_page(post(owner, "delete_job", job))
     again = factories.job(owner.workspace, "unrelated")
     declarations.store_declaration(
         owner.workspace, training.Training("vision/train.py").declaration()

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.conftest import Person
 from tests.web.training import Training
@@ -59,14 +60,14 @@ def arrives(owner: Person, job: str) -> Run:
 
 def test_the_runs_of_both_are_one_jobs_and_the_undo_parts_them_as_they_were(owner):
     old, new = a_job(owner, "train.py", 1, 2), a_job(owner, "vision/train.py", 4)
-    page = merge(owner, old, "vision/train.py").content.decode()
+    page = read_page(merge(owner, old, "vision/train.py"))
     assert "train.py was merged into vision/train.py." in page
     assert "$7.00" in page
     assert (numbers(old), numbers(new)) == ([], [1, 2, 3])
     listed = owner.page("/jobs/")
     assert "vision/train.py" in listed
     assert ">train.py<" not in listed
-    page = undo(owner, page).content.decode()
+    page = read_page(undo(owner, page))
     assert "train.py is a separate job again." in page
     assert (numbers(old), numbers(new)) == ([1, 2], [1])
     assert not MovedRun.objects.exists()
@@ -163,11 +164,11 @@ def test_advice_goes_with_the_runs_and_stays_where_both_have_it(owner):
     moves = factories.recommendation(old.runs.get(), dedupe_key="loader", title="Load in workers")
     stays = factories.recommendation(old.runs.get(), dedupe_key="resize", title="Shrink the old")
     factories.recommendation(new.runs.get(), dedupe_key="resize", title="Shrink the new")
-    page = merge(owner, old, "new").content.decode()
+    page = read_page(merge(owner, old, "new"))
     assert moves.title in page
     assert "Shrink the new" in page
     assert stays.title not in page
-    page = undo(owner, page).content.decode()
+    page = read_page(undo(owner, page))
     assert moves.title in page
     assert stays.title in page
     assert moves.title not in owner.page(reverse("dashboard:job", args=[new.uuid]))
@@ -195,7 +196,7 @@ def test_what_cannot_be_merged_is_told(owner, stranger, into, told):
     factories.job(owner.workspace, "other")
     factories.job(owner.workspace, "gone", deleted_at=timezone.now())
     factories.job(stranger.workspace, "theirs")
-    assert told in merge(owner, old, into).content.decode()
+    assert told in read_page(merge(owner, old, into))
     assert Job.objects.get(pk=old.pk).merged_into is None
 
 
@@ -214,7 +215,7 @@ def test_a_name_of_a_merged_job_is_taken(owner):
     old, new = a_job(owner, "old", 1), a_job(owner, "new", 2)
     merge(owner, old, "new")
     answer = owner.client.post(reverse("runs:edit_job", args=[new.uuid]), {"name": "old"})
-    assert "old is the name of a job that was merged into new" in answer.content.decode()
+    assert "old is the name of a job that was merged into new" in read_page(answer)
 
 
 def test_members_merge_viewers_do_not_and_strangers_find_no_job(owner, stranger):

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.conftest import Person
 from webapp.dashboard.selectors.facets import Facet
@@ -59,7 +60,7 @@ def text(html: str) -> str:
 def lines(person: Person, *query: tuple[str, str]) -> list[dict[str, str]]:
     answer = person.client.get(f"{reverse('dashboard:jobs_csv')}?{urlencode(query)}")
     assert answer.headers["Content-Type"].startswith("text/csv")
-    return list(csv.DictReader(answer.content.decode().splitlines()))
+    return list(csv.DictReader(read_page(answer).splitlines()))
 
 
 @pytest.mark.parametrize(

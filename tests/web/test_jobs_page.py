@@ -12,13 +12,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from advisor.run_summary import SuccessiveVerdict
+from tests.html import read_page
 from tests.web import factories
 from webapp.dashboard.selectors.jobs import TREND_RUNS
 from webapp.runs.models import Run
 
 
 def _page(person, query: str = "") -> str:  # type: ignore[no-untyped-def]
-    return person.client.get(reverse("dashboard:jobs") + query, follow=True).content.decode()
+    return read_page(person.client.get(reverse("dashboard:jobs") + query, follow=True))
 
 
 def _verdict(**changes: Any) -> SuccessiveVerdict:

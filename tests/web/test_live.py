@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from advisor.costing.projection import Projection
+from tests.html import read_page
 from tests.web import factories
 from webapp.analysis.models import Analysis
 from webapp.directives.models import Directive
@@ -156,7 +157,7 @@ def test_a_running_run_says_what_it_will_cost(owner):
 def test_the_first_steps_name_the_address_of_the_service(owner, settings, is_set):
     settings.BASE_URL, settings.BASE_URL_IS_SET = "https://trimtab.example.org", is_set
 
-    page = owner.client.get("/", headers={"Host": "localhost:9123"}).content.decode()
+    page = read_page(owner.client.get("/", headers={"Host": "localhost:9123"}))
 
     expected = "https://trimtab.example.org" if is_set else "http://localhost:9123"
     assert f"export TRIMTAB_URL={expected}\n" in page

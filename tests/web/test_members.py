@@ -10,6 +10,7 @@ from django.core import mail
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Invitation, Membership, User
 
@@ -32,19 +33,16 @@ def roles(owner) -> dict[str, str]:  # type: ignore[no-untyped-def]
 
 def test_a_new_person_makes_an_account_and_is_in(owner, anonymous):
     link = invite(owner)
-    assert "as viewer" in anonymous.get(link).content.decode()
+    assert "as viewer" in read_page(anonymous.get(link))
     assert anonymous.post(link, JOIN).status_code == 302
     assert roles(owner) == {"ada@example.org": "owner", "ben@example.org": "viewer"}
-    assert "Vision team" in anonymous.get("/").content.decode()
+    assert "Vision team" in read_page(anonymous.get("/"))
     assert Client().get(link).status_code == 410
 
 
 def test_whoever_has_an_account_signs_in_to_join(owner, stranger, anonymous):
     link = invite(owner, "eve@example.org", "member")
-    assert (
-        "You already have an account with this email address"
-        in anonymous.get(link).content.decode()
-    )
+    assert "You already have an account with this email address" in read_page(anonymous.get(link))
     assert anonymous.post(link, JOIN).status_code == 200
     assert "eve@example.org" not in roles(owner)
     assert "Join" in stranger.page(link)
@@ -81,7 +79,7 @@ def test_only_the_digest_of_a_link_is_kept(owner):
 
 def test_a_member_is_not_invited_again(owner):
     page = owner.client.post(PAGE, {"email": "ADA@example.org", "role": "viewer"})
-    assert "is a member already" in page.content.decode()
+    assert "is a member already" in read_page(page)
 
 
 def test_a_hostile_name_changes_no_header_of_the_mail(owner):
@@ -98,7 +96,7 @@ def test_a_hostile_name_changes_no_header_of_the_mail(owner):
 
 def test_the_last_owner_stays(owner):
     held = owner.workspace.memberships.get()
-    page = owner.client.post(f"{PAGE}leave/", follow=True).content.decode()
+    page = read_page(owner.client.post(f"{PAGE}leave/", follow=True))
     assert "A workspace needs an owner" in page
     assert owner.client.post(f"{PAGE}{held.pk}/remove/")["Location"] == f"{PAGE}leave/"
     owner.client.post(f"{PAGE}{held.pk}/role/", {"role": "viewer"})
@@ -139,14 +137,14 @@ def test_who_is_no_owner_sees_no_way_to_change_people(owner, role):
 
 
 def test_a_new_workspace_belongs_to_its_maker(owner):
-    page = owner.client.post("/workspace/new/", {"name": "Speech"}, follow=True).content.decode()
+    page = read_page(owner.client.post("/workspace/new/", {"name": "Speech"}, follow=True))
     assert "Speech" in page
     assert Membership.objects.get(workspace__name="Speech").role == "owner"
 
 
 def test_the_settings_of_a_workspace_are_checked_and_written_down(owner):
     form = {"name": "Vision", "time_zone": "Mars/Olympus"}
-    assert "There is no time zone" in owner.client.post("/settings/", form).content.decode()
+    assert "There is no time zone" in read_page(owner.client.post("/settings/", form))
     owner.client.post("/settings/", form | {"time_zone": "Europe/Berlin"})
     entry = AuditEntry.objects.get(action="workspace.changed")
     assert entry.change == {

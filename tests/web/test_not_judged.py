@@ -14,6 +14,7 @@ from django.urls import reverse
 from trimtab.wire import Declaration, Gpu, encode_declaration, encode_segment
 
 from advisor.__main__ import main
+from tests.html import read_page
 from tests.web.training import Training, upload
 from webapp.accounts.models import Token
 from webapp.analysis import tasks
@@ -116,7 +117,7 @@ def read_everywhere(owner: Any, run: Any) -> dict[str, str]:
     plain = {a: unescape(re.sub(r"<[^>]+>|\s+", " ", text)) for a, text in texts.items()}
     cost = owner.client.get(f"/api/v1/cost?run={run.pk}", headers=headers)
     assert cost.status_code == 200
-    return plain | {"api": found.content.decode(), "cost": cost.content.decode()}
+    return plain | {"api": read_page(found), "cost": read_page(cost)}
 
 
 def read_offline(training: Training, folder: Path, capsys: Any) -> dict[str, str]:

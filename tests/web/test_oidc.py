@@ -13,6 +13,7 @@ from django.utils import timezone
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from joserfc.jwk import RSAKey
 
+from tests.html import read_page
 from tests.oidc_provider import CLIENT_ID, CLIENT_SECRET, Provider, serve
 from tests.web import factories
 from webapp.accounts import members
@@ -42,16 +43,16 @@ def come_back(client: Client, provider: Provider) -> HttpResponse:
 
 def refused(client: Client, answer: HttpResponse, status: int, why: str) -> None:
     assert answer.status_code == status
-    assert why in answer.content.decode()
+    assert why in read_page(answer)
     assert client.get("/").status_code == 302
 
 
 def test_a_member_comes_in_and_goes_where_they_wanted_to(provider, owner, anonymous):
-    page = anonymous.get("/sign-in/?next=/settings/").content.decode()
+    page = read_page(anonymous.get("/sign-in/?next=/settings/"))
     assert "Sign in with Example Corp" in page
     answer = come_back(anonymous, provider)
     assert (answer.status_code, answer["Location"]) == (302, "/settings/")
-    assert "ada@example.org" in anonymous.get("/account/").content.decode()
+    assert "ada@example.org" in read_page(anonymous.get("/account/"))
 
 
 def test_it_asks_for_no_code_and_counts_where_two_factors_are_required(provider, owner, anonymous):
@@ -60,7 +61,7 @@ def test_it_asks_for_no_code_and_counts_where_two_factors_are_required(provider,
     owner.workspace.save()
     assert owner.client.get("/").url.startswith("/sign-in/code/")
     assert come_back(anonymous, provider)["Location"] == "/"
-    assert "Vision team" in anonymous.get("/").content.decode()
+    assert "Vision team" in read_page(anonymous.get("/"))
 
 
 def test_an_invited_person_gets_an_account_and_the_offered_seat(provider, owner, anonymous):
@@ -166,10 +167,10 @@ def test_a_provider_that_does_not_answer_leaves_the_password(settings, owner, an
     settings.OIDC_ISSUER, settings.OIDC_NAME = "http://127.0.0.1:9", "Example Corp"
     answer = anonymous.get(BEGIN)
     refused(anonymous, answer, 502, "Example Corp doesn&#x27;t answer")
-    assert 'name="password"' in answer.content.decode()
+    assert 'name="password"' in read_page(answer)
 
 
 @pytest.mark.parametrize("address", [BEGIN, RETURN])
 def test_without_a_provider_there_is_no_such_door(address, db, anonymous):
     assert urlsplit(anonymous.get(address)["Location"]).path == "/sign-in/"
-    assert "Sign in with" not in anonymous.get("/sign-in/").content.decode()
+    assert "Sign in with" not in read_page(anonymous.get("/sign-in/"))

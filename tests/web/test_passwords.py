@@ -9,6 +9,7 @@ import pytest
 from django.core import mail
 from django.test import Client
 
+from tests.html import read_page
 from tests.web.test_sign_in import PASSWORD, sign_in
 from webapp.notify import password_reset
 from webapp.notify.models import PasswordReset
@@ -72,12 +73,12 @@ def test_nobody_learns_whether_an_address_has_an_account(owner):
     ],
 )
 def test_a_weak_password_is_refused_with_the_reason(link, anonymous, password, told):
-    page = set_by(anonymous, link, password, password).content.decode()
+    page = read_page(set_by(anonymous, link, password, password))
     assert told in page
 
 
 def test_two_that_differ_are_refused(link, anonymous):
-    assert "The two passwords differ" in set_by(anonymous, link, NEW, PASSWORD).content.decode()
+    assert "The two passwords differ" in read_page(set_by(anonymous, link, NEW, PASSWORD))
 
 
 @pytest.mark.parametrize("link", ["/password/MQ/x/", "/password/!!/x/", "/password/%00/x/"])
@@ -91,7 +92,7 @@ def test_a_changed_password_needs_the_current_one(owner):
     owner.user.save()
     owner.client.force_login(owner.user)
     form = {"current": "wrong", "password": NEW, "again": NEW}
-    page = owner.client.post("/account/password/", form).content.decode()
+    page = read_page(owner.client.post("/account/password/", form))
     assert "Wrong password" in page
     other = Client()
     sign_in(other, owner.user.email)

@@ -9,6 +9,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
+from tests.html import read_page
 from tests.web import factories, training
 from webapp.accounts.models import AuditEntry
 from webapp.analysis import tasks
@@ -56,16 +57,14 @@ def test_an_owner_adds_a_price_and_the_history_says_so(owner):
 def test_what_is_wrong_with_a_price_is_said_and_nothing_is_added(owner, changed, words):
     answer = add(owner, "add_rate", RATE | changed)
     assert answer.status_code == 200
-    assert words in answer.content.decode()
+    assert words in read_page(answer)
     assert not Price.objects.filter(workspace=owner.workspace).exists()
 
 
 def test_a_price_that_is_known_with_another_figure_has_to_be_ended_first(owner):
     add(owner, "add_rate", RATE)
     answer = add(owner, "add_rate", RATE | {"usd_per_hour": "0.06"})
-    assert (
-        "already has a rate from 2020-01-01, 0.05; end that rate first" in answer.content.decode()
-    )
+    assert "already has a rate from 2020-01-01, 0.05; end that rate first" in read_page(answer)
     assert add(owner, "add_rate", RATE).status_code == 302
     assert Price.objects.get(workspace=owner.workspace).usd_per_hour == Decimal("0.05")
 
@@ -128,7 +127,7 @@ def test_rates_are_imported_all_or_none_and_come_out_as_they_went_in(owner):
     good = f"{HEADER}aws,ec2,c5.large,us-east-1,0.05,2020-01-01\n"
     answer = upload(owner, good + "aws,ec2,c5.xlarge,us-east-1,much,2020-01-01\n")
     assert answer.status_code == 200
-    assert "line 3: usd_per_hour is" in answer.content.decode()
+    assert "line 3: usd_per_hour is" in read_page(answer)
     assert not Price.objects.filter(workspace=owner.workspace).exists()
 
     assert upload(owner, good).status_code == 302
@@ -137,7 +136,7 @@ def test_rates_are_imported_all_or_none_and_come_out_as_they_went_in(owner):
     assert Price.objects.filter(workspace=owner.workspace).count() == 1
 
     clash = f"{HEADER}aws,ec2,c5.large,us-east-1,0.06,2020-01-01\naws,ec2,m5.large,,1,2020-01-01\n"
-    assert "end that rate first" in upload(owner, clash).content.decode()
+    assert "end that rate first" in read_page(upload(owner, clash))
     assert Price.objects.filter(workspace=owner.workspace).count() == 1
 
 

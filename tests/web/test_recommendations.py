@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from advisor.recommend import Recommendation as Advised
+from tests.html import read_page
 from tests.web import factories
 from tests.web.judged import finished
 from webapp.accounts.models import AuditEntry, Membership, Token, User
@@ -230,7 +231,7 @@ def test_viewers_and_strangers_decide_nothing(owner, stranger, row):
     for verb in ("dismiss", "snooze", "follow", "reopen"):
         assert post(client, verb, row) == 403
         assert post(stranger.client, verb, row) == 404
-    assert "Dismiss" not in client.get(reverse("dashboard:run", args=[row.run_id])).content.decode()
+    assert "Dismiss" not in read_page(client.get(reverse("dashboard:run", args=[row.run_id])))
 
 
 def test_a_script_decides_with_the_scope_write_in_its_own_workspace(owner, stranger, row):

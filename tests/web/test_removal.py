@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership, Token, User
 
@@ -88,7 +89,7 @@ def test_a_kept_token_gains_nothing_and_goes_with_the_owner_who_kept_it(owner, b
     client = Client()
     client.force_login(other)
     held = Membership.objects.get(user=owner.user)
-    assert "cluster" in client.get(f"{PAGE}{held.pk}/remove/").content.decode()
+    assert "cluster" in read_page(client.get(f"{PAGE}{held.pk}/remove/"))
     client.post(f"{PAGE}{held.pk}/remove/")
     assert reads(plain) == 401
 
@@ -107,12 +108,12 @@ def test_who_leaves_sees_and_loses_their_tokens(owner, ben):
     token, plain = token_of(ben, owner.workspace, "laptop")
     client = Client()
     client.force_login(ben)
-    text = client.get(f"{PAGE}leave/").content.decode()
+    text = read_page(client.get(f"{PAGE}leave/"))
     assert "laptop" in text
     assert "Keep" not in text
     client.post(f"{PAGE}leave/", {"kept": [token.pk]})
     assert reads(plain) == 401
-    assert "No workspace" in client.get("/", follow=True).content.decode()
+    assert "No workspace" in read_page(client.get("/", follow=True))
 
 
 def test_a_get_request_removes_nobody(owner, ben, page):

@@ -13,6 +13,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.html import read_page
 from tests.imports.folders import DESCRIBED, TRAINING_JOB, sagemaker, step_events
 from tests.imports.test_recorded import FILES, RECORDED
 from tests.imports.test_service import upload, work
@@ -203,7 +204,7 @@ def run(owner) -> Run:
 
 def test_the_file_loads_nothing_and_only_its_own_style_applies(owner, run):
     response = owner.client.get(_page(run))
-    html = response.content.decode()
+    html = read_page(response)
     found = Sections(html)
 
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)

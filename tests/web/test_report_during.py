@@ -16,6 +16,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.html import read_page
 from tests.imports.folders import DESCRIBED, START, TRAINING_JOB, sagemaker, step_events
 from tests.imports.test_service import upload, work
 from tests.service.uploads import FakeAgent
@@ -99,7 +100,7 @@ def imported(owner, tmp_path, request) -> Run:
 
 
 def shown(client: Client, run: Run) -> str:
-    html = client.get(reverse("dashboard:report", args=[run.pk])).content.decode()
+    html = read_page(client.get(reverse("dashboard:report", args=[run.pk])))
     text = unescape(re.sub(r"<[^>]+>", " ", html[html.index("</style>") :]))
     return re.sub(r"\s+", " ", text)
 

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.retention.models import RetentionReport
@@ -17,7 +18,7 @@ PAGE = "/settings/retention/"
 
 def test_an_owner_changes_it_and_it_is_written_down(owner):
     answer = owner.client.post(PAGE, {"keep_raw_days": 7, "keep_tiers_days": 90}, follow=True)
-    assert "Saved" in answer.content.decode()
+    assert "Saved" in read_page(answer)
     owner.workspace.refresh_from_db()
     kept = owner.workspace
     assert (kept.keep_raw_days, kept.keep_tiers_days, kept.keep_runs_days) == (7, 90, None)
@@ -42,7 +43,7 @@ def test_an_owner_changes_it_and_it_is_written_down(owner):
 )
 def test_what_makes_no_sense_is_refused(owner, form, told):
     answer = owner.client.post(PAGE, form)
-    assert told in answer.content.decode()
+    assert told in read_page(answer)
     owner.workspace.refresh_from_db()
     assert owner.workspace.keep_raw_days == 30
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 from rules.engine import judge_again
 from rules.registry import all_rules
 from rules.rule import Numbers
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership
 from webapp.analysis.models import Judgement
@@ -77,7 +78,7 @@ def _run(job: Job, **more: Any) -> Run:
 
 def _post(person, address: str = PAGE, **fields: str) -> str:  # type: ignore[no-untyped-def]
     form = {"preset": "balanced"} | {k.replace("__", "."): v for k, v in fields.items()}
-    return person.client.post(address, form, follow=True).content.decode()
+    return read_page(person.client.post(address, form, follow=True))
 
 
 def test_every_rule_has_a_page_with_all_of_its_sections_and_parameters(owner):

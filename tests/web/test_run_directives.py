@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from trimtab.wire import Event
 
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from tests.web import factories
 from webapp.accounts.models import AuditEntry, Membership, Token
@@ -34,7 +35,7 @@ def page_of(agent: FakeAgent) -> str:
 
 def press(owner, agent: FakeAgent) -> str:
     address = reverse("directives:profile_run", args=[agent.run_id])
-    return owner.client.post(address, follow=True).content.decode()
+    return read_page(owner.client.post(address, follow=True))
 
 
 def ended(agent: FakeAgent, **data: object) -> None:
@@ -72,7 +73,7 @@ def test_a_run_that_ended_can_not_be_profiled(owner, agent):
 
 def stop(owner, agent: FakeAgent) -> str:
     address = reverse("directives:stop_run", args=[agent.run_id])
-    return owner.client.post(address, follow=True).content.decode()
+    return read_page(owner.client.post(address, follow=True))
 
 
 def test_a_person_stops_a_run_that_allows_it(owner, agent):
@@ -117,7 +118,7 @@ def test_the_trace_that_a_profile_brought_is_named_beside_it(owner, agent):
 
 def change(owner, agent: FakeAgent, seconds: str) -> str:
     address = reverse("directives:change_interval", args=[agent.run_id])
-    return owner.client.post(address, {"seconds": seconds}, follow=True).content.decode()
+    return read_page(owner.client.post(address, {"seconds": seconds}, follow=True))
 
 
 def test_a_changed_interval_reaches_the_agent_and_its_answer_the_page(owner, agent):

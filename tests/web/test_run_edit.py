@@ -9,6 +9,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
@@ -77,7 +78,7 @@ def test_the_form_holds_what_is_known_and_saving_it_unchanged_changes_nothing(ow
 def test_what_cannot_be_said_is_told_and_nothing_changes(owner, run, changes, told):
     answer = edit(owner, run, **changes)
     assert answer.status_code == 200
-    assert told in answer.content.decode()
+    assert told in read_page(answer)
     assert not AuditEntry.objects.exists()
 
 

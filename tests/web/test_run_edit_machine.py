@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from django.urls import reverse
 
+from tests.html import read_page
 from tests.web import factories, training
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
@@ -49,7 +50,7 @@ def cost_at(run: Run, usd_an_hour: Decimal) -> Decimal:
 
 def test_a_corrected_type_is_priced_at_once_and_written_down_with_both_costs(owner, run):
     before = run.cost_usd
-    page = correct(owner, run, instance_type="c5.xlarge").content.decode()
+    page = read_page(correct(owner, run, instance_type="c5.xlarge"))
     priced = Run.objects.get(pk=run.pk)
     assert priced.cost_usd == cost_at(priced, usd_per_hour("c5.xlarge"))
     assert priced.cost_usd > before
@@ -75,12 +76,12 @@ def test_the_next_analysis_advises_from_the_corrected_machine(owner):
 
 
 def test_a_type_that_the_measured_machine_cannot_be_is_shown_and_advises_nothing(owner, run):
-    page = correct(owner, run, instance_type="c5.4xlarge").content.decode()
+    page = read_page(correct(owner, run, instance_type="c5.4xlarge"))
     assert "c5.4xlarge is declared, but 2 cores were found instead of 16" in page
     again = analysed(run)
     change = {"kind": "change_instance_type", "state": Recommendation.ACTIVE}
     assert not again.recommendations.filter(**change).exists()
-    right = correct(owner, run, instance_type="c5.large").content.decode()
+    right = read_page(correct(owner, run, instance_type="c5.large"))
     assert "is declared, but" not in right
 
 
@@ -111,7 +112,7 @@ def test_a_correction_is_taken_back_and_the_cost_with_it(owner, run):
 
 
 def test_a_typing_error_asks_before_it_replaces_a_working_price(owner, run):
-    page = correct(owner, run, instance_type="c5.lrage").content.decode()
+    page = read_page(correct(owner, run, instance_type="c5.lrage"))
 
     assert "no price is known for c5.lrage" in page
     assert 'name="instance_type" value="c5.large"' in page
@@ -123,13 +124,13 @@ def test_a_typing_error_asks_before_it_replaces_a_working_price(owner, run):
     assert Node.objects.get(attempt__run=run).instance_type == "c5.lrage"
     assert Run.objects.get(pk=run.pk).cost_usd is None
     # It is still nearly another's name, though there is no price to lose
-    assert "Did you mean" in correct(owner, run, instance_type="c5.largge").content.decode()
+    assert "Did you mean" in read_page(correct(owner, run, instance_type="c5.largge"))
 
 
 def test_a_name_like_no_other_asks_only_where_a_price_would_be_lost(owner, run):
-    assert "Not saved" in correct(owner, run, instance_type="basement-7").content.decode()
+    assert "Not saved" in read_page(correct(owner, run, instance_type="basement-7"))
     correct(owner, run, instance_type="basement-7", is_confirmed="yes")
-    assert "Not saved" not in correct(owner, run, instance_type="basement-8").content.decode()
+    assert "Not saved" not in read_page(correct(owner, run, instance_type="basement-8"))
     assert Node.objects.get(attempt__run=run).instance_type == "basement-8"
 
 
@@ -155,7 +156,7 @@ def test_setting_what_the_agent_says_takes_a_correction_back(owner, run):
 
 
 def test_a_machine_that_no_price_is_known_of_has_no_price_never_nothing(owner, run):
-    page = correct(owner, run, instance_type="z9.huge", is_confirmed="yes").content.decode()
+    page = read_page(correct(owner, run, instance_type="z9.huge", is_confirmed="yes"))
     assert Run.objects.get(pk=run.pk).cost_usd is None
     assert "No price is known for this machine." in page
     assert "no on-demand price of z9.huge in us-east-1" in page
@@ -180,7 +181,7 @@ def test_one_node_of_several_is_corrected_alone(owner):
     [{"instance_type": ""}, {"instance_type": "x" * 121}, {"purchase_option": "stolen"}],
 )
 def test_what_is_no_machine_is_refused(owner, run, changes):
-    assert "form-error" in correct(owner, run, **changes).content.decode()
+    assert "form-error" in read_page(correct(owner, run, **changes))
     assert Run.objects.get(pk=run.pk).cost_usd == run.cost_usd
     assert not AuditEntry.objects.exists()
 
@@ -210,7 +211,7 @@ def test_what_was_billed_is_kept_to_the_nano_dollar_beside_the_cost(owner, run):
 
 @pytest.mark.parametrize("usd", ["-1", "much", "NaN", "1e20", "0.0000000001"])
 def test_what_is_no_amount_is_refused(owner, run, usd):
-    assert "form-error" in bill(owner, run, usd).content.decode()
+    assert "form-error" in read_page(bill(owner, run, usd))
     assert Run.objects.get(pk=run.pk).billed_usd is None
 
 

@@ -9,6 +9,7 @@ from email.message import Message
 import pytest
 from django.urls import reverse
 
+from tests.html import read_page
 from tests.web import factories, training
 from webapp.runs.models import Job, Run
 
@@ -153,7 +154,7 @@ def test_the_csv_has_a_line_for_each_bucket_and_leaves_the_unknown_empty(owner, 
 
     assert answer["Content-Type"].startswith("text/csv")
     assert answer["Content-Disposition"].startswith("attachment; ")
-    lines = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    lines = list(csv.DictReader(io.StringIO(read_page(answer))))
     assert {line["series"] for line in lines} == {CPU}
     assert any(line["mean"] == "" for line in lines)
     assert any(float(line["mean"]) > 40 for line in lines if line["mean"])

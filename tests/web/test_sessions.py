@@ -9,6 +9,7 @@ from django.apps import apps
 from django.contrib.sessions.models import Session
 from django.test import Client
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.test_sign_in import PASSWORD, sign_in
 from webapp.accounts.models import Membership, SignedInSession
@@ -41,7 +42,7 @@ def is_signed_in(client: Client) -> bool:
 
 def test_it_lists_each_device_with_its_address_and_marks_this_one(ada):
     laptop, phone = signed_in(ada), signed_in(ada, SAFARI, "2001:db8::7")
-    page = laptop.get(PAGE).content.decode()
+    page = read_page(laptop.get(PAGE))
     for text in ("Firefox on Linux", "192.0.2.7", "Safari on iPhone", "2001:db8::7"):
         assert text in page
     assert page.count("This device") == 1
@@ -106,7 +107,7 @@ def test_an_expired_session_is_not_listed_and_its_address_is_forgotten(ada):
     client, other = signed_in(ada), signed_in(ada, SAFARI)
     gone = Session.objects.filter(pk=other.session.session_key)
     gone.update(expire_date="2026-01-01T00:00Z")
-    assert "Safari" not in client.get(PAGE).content.decode()
+    assert "Safari" not in read_page(client.get(PAGE))
     forget_expired_sessions()
     assert not SignedInSession.objects.filter(user_agent=SAFARI).exists()
     assert is_signed_in(client)

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import Membership, SignInLink, Workspace
 from webapp.accounts.setup import sign_in_link
@@ -26,7 +27,7 @@ def test_it_signs_in_by_post_and_burns_the_link(link, anonymous):
     assert anonymous.get("/").status_code == 200
     again = Client().post(link)
     assert again.status_code == 410
-    assert "already used" in again.content.decode()
+    assert "already used" in read_page(again)
 
 
 def test_looking_at_a_link_does_not_use_it(link, anonymous):
@@ -39,14 +40,14 @@ def test_it_refuses_an_expired_link(link, anonymous):
     SignInLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     answer = anonymous.post(link)
     assert answer.status_code == 410
-    assert "Link expired" in answer.content.decode()
+    assert "Link expired" in read_page(answer)
     assert anonymous.get("/").status_code == 302
 
 
 def test_it_says_when_a_link_is_not_one(anonymous, db):
     answer = anonymous.get("/sign-in/not-a-secret/")
     assert answer.status_code == 410
-    assert "Unknown sign-in link" in answer.content.decode()
+    assert "Unknown sign-in link" in read_page(answer)
 
 
 def test_it_goes_back_to_the_page_that_was_asked_for(link, anonymous, owner):
@@ -75,7 +76,7 @@ def test_it_switches_to_another_workspace_of_the_same_person(owner):
     other = Workspace.objects.create(name="Second", is_sample_data=True)
     Membership.objects.create(workspace=other, user=owner.user)
     owner.client.post("/workspace/", {"workspace": str(other.uuid)})
-    text = owner.client.get("/").content.decode()
+    text = read_page(owner.client.get("/"))
     assert "Sample data" in text
     assert owner.client.get("/").wsgi_request.workspace == other
 
@@ -122,8 +123,8 @@ def test_the_session_gets_a_new_key_at_the_sign_in(ada, anonymous):
 
 
 def test_a_wrong_password_and_an_unknown_address_look_the_same(ada, anonymous):
-    wrong = sign_in(anonymous, ada.email, "not this one").content.decode()
-    unknown = sign_in(anonymous, "nobody@example.org", "not this one").content.decode()
+    wrong = read_page(sign_in(anonymous, ada.email, "not this one"))
+    unknown = read_page(sign_in(anonymous, "nobody@example.org", "not this one"))
     told = "Wrong email address or password."
     assert told in wrong
     assert told in unknown
@@ -143,7 +144,7 @@ def test_guessing_is_stopped_for_this_account_from_this_address_only(ada, anonym
     assert answer["Retry-After"] == "900"
     refused = sign_in(Client(), ada.email, REMOTE_ADDR=guesser)
     assert refused.status_code == 429
-    assert "Try again in 15 minutes" in refused.content.decode()
+    assert "Try again in 15 minutes" in read_page(refused)
     assert sign_in(Client(), ada.email, REMOTE_ADDR=elsewhere).status_code == 302
     other = factories.member(email="ben@example.org")
     other.set_password(PASSWORD)
@@ -158,4 +159,4 @@ def test_cookies_are_out_of_reach_of_scripts_and_other_sites(ada, anonymous):
 
 
 def test_the_sign_in_page_says_how_the_first_owner_gets_in(anonymous, db):
-    assert "manage.py welcome" in anonymous.get("/sign-in/").content.decode()
+    assert "manage.py welcome" in read_page(anonymous.get("/sign-in/"))

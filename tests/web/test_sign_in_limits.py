@@ -8,6 +8,7 @@ import pytest
 from django.core import mail
 from django.test import Client
 
+from tests.html import read_page
 from tests.web.test_passwords import work
 from tests.web.test_sign_in import PASSWORD, sign_in
 from webapp.accounts.models import User
@@ -40,7 +41,7 @@ def test_one_network_tries_so_many_accounts_and_no_more(ada, network, settings):
     refused = sign_in(Client(), ada.email, REMOTE_ADDR=f"{network}:ffff")
     assert refused.status_code == 429
     assert 1 <= int(refused["Retry-After"]) <= 900
-    assert "Too many sign-in attempts" in refused.content.decode()
+    assert "Too many sign-in attempts" in read_page(refused)
     assert sign_in(Client(), ada.email, REMOTE_ADDR="192.0.2.1").status_code == 302
 
 
@@ -102,7 +103,7 @@ def test_a_network_asks_for_so_many_mails_and_no_more(ada, network, settings):
         assert ask(f"{n}@example.org", f"{network}:{n}").status_code == 200
     refused = ask(ada.email, f"{network}:9")
     assert refused.status_code == 429
-    assert "Too many password resets" in refused.content.decode()
+    assert "Too many password resets" in read_page(refused)
     work()
     assert mail.outbox == []
 
@@ -145,4 +146,4 @@ def test_owners_do_not_see_who_asked(owner, ada):
         assert "Password reset" not in page
     form = {"kind": "password_reset", "row": PasswordReset.objects.get().pk}
     page = owner.client.post("/settings/background/try-again/", form, follow=True)
-    assert "has not failed, or no longer exists" in page.content.decode()
+    assert "has not failed, or no longer exists" in read_page(page)

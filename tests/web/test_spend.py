@@ -17,6 +17,7 @@ from django.urls import reverse
 from advisor.costing.charges import as_document
 from advisor.costing.cost import cost_of_run
 from advisor.pricing.book import PriceBook
+from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis import pricing
@@ -88,7 +89,7 @@ def table(person, **query: str) -> dict[str, list[str]]:  # type: ignore[no-unty
     """Return first column -> the others, of the CSV."""
     answer = person.client.get(reverse("spend:spend_csv"), query)
     assert answer.status_code == 200
-    lines = list(csv.reader(StringIO(answer.content.decode())))
+    lines = list(csv.reader(StringIO(read_page(answer))))
     return {line[1]: line[2:] for line in lines[1:]}
 
 

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from webapp.accounts.models import AuditEntry, Membership, Token
 
 PAGE = "/settings/tokens/"
@@ -16,7 +17,7 @@ PAGE = "/settings/tokens/"
 
 def make(owner, **form: object) -> str:  # type: ignore[no-untyped-def]
     page = owner.client.post(PAGE, {"name": "ci", "scopes": ["read"], "days": "30"} | form)
-    return re.search(r">(tt_[\w-]+)<", page.content.decode())[1]  # type: ignore[index]
+    return re.search(r">(tt_[\w-]+)<", read_page(page))[1]  # type: ignore[index]
 
 
 def reads(plain: str) -> int:
@@ -35,7 +36,7 @@ def test_it_is_shown_once_and_only_its_digest_is_kept(owner):
 
 def test_it_does_what_its_scopes_say_and_no_more(owner):
     assert reads(make(owner, scopes=["ingest"])) == 403
-    page = owner.client.post(PAGE, {"name": "nothing", "days": "30"}).content.decode()
+    page = read_page(owner.client.post(PAGE, {"name": "nothing", "days": "30"}))
     assert "Choose at least one scope" in page
 
 

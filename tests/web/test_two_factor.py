@@ -13,6 +13,7 @@ from django.test import Client
 from django_otp.oath import hotp
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from tests.html import read_page
 from tests.web import factories
 from tests.web.test_passwords import link_mailed, set_by
 from tests.web.test_sign_in import PASSWORD, sign_in
@@ -56,8 +57,8 @@ def codes_on(page: str) -> list[str]:
 
 
 def set_up(client: Client, password: str = PASSWORD) -> tuple[App, list[str]]:
-    app = App(secret_on(client.get(PAGE).content.decode()))
-    page = client.post(PAGE, {"code": app.code(), "password": password}).content.decode()
+    app = App(secret_on(read_page(client.get(PAGE))))
+    page = read_page(client.post(PAGE, {"code": app.code(), "password": password}))
     return app, codes_on(page)
 
 
@@ -77,8 +78,8 @@ def test_sign_in_asks_for_a_code_and_no_page_opens_before(ada, owner):
     client = by_password(ada)
     assert not is_in(client)
     assert client.get("/").status_code == 302
-    assert "Enter a code" in client.get(CODE).content.decode()
-    assert "Wrong code" in client.post(CODE, {"code": "abc"}).content.decode()
+    assert "Enter a code" in read_page(client.get(CODE))
+    assert "Wrong code" in read_page(client.post(CODE, {"code": "abc"}))
     assert not is_in(client)
     TOTPDevice.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
     assert client.post(CODE, {"code": app.code()}).status_code == 302
@@ -97,7 +98,7 @@ def test_a_code_works_once(ada, owner):
     app, _ = set_up(owner.client)
     code = app.code()
     assert by_password(ada).post(CODE, {"code": code}).status_code == 302
-    assert "Wrong code" in by_password(ada).post(CODE, {"code": code}).content.decode()
+    assert "Wrong code" in read_page(by_password(ada).post(CODE, {"code": code}))
 
 
 def test_a_recovery_code_works_once_however_it_is_typed(ada, owner):
@@ -105,17 +106,17 @@ def test_a_recovery_code_works_once_however_it_is_typed(ada, owner):
     typed = codes[0].upper().replace("-", " ")
     client = by_password(ada)
     assert client.post(CODE, {"code": typed}).status_code == 302
-    assert "Recovery codes left: 9" in client.get("/account/").content.decode()
-    assert "Wrong code" in by_password(ada).post(CODE, {"code": codes[0]}).content.decode()
+    assert "Recovery codes left: 9" in read_page(client.get("/account/"))
+    assert "Wrong code" in read_page(by_password(ada).post(CODE, {"code": codes[0]}))
 
 
 def test_after_wrong_codes_even_the_right_one_has_to_wait(ada, owner):
     app, codes = set_up(owner.client)
     client = by_password(ada)
     for _ in range(2):
-        page = client.post(CODE, {"code": "000000"}).content.decode()
+        page = read_page(client.post(CODE, {"code": "000000"}))
     assert "Too many wrong codes" in page
-    assert "Too many wrong codes" in client.post(CODE, {"code": app.code()}).content.decode()
+    assert "Too many wrong codes" in read_page(client.post(CODE, {"code": app.code()}))
     assert not is_in(client)
     client.post(CODE, {"code": codes[0]})
     assert is_in(client)
@@ -131,10 +132,10 @@ def test_codes_and_secrets_are_shown_once_and_digests_are_stored(ada, owner):
 
 def test_new_recovery_codes_end_the_old_ones_and_need_the_password(ada, owner):
     _, old = set_up(owner.client)
-    refused = owner.client.post(f"{PAGE}codes/", {"password": "wrong"}).content.decode()
+    refused = read_page(owner.client.post(f"{PAGE}codes/", {"password": "wrong"}))
     assert "Wrong password" in refused
     assert not codes_on(refused)
-    new = codes_on(owner.client.post(f"{PAGE}codes/", {"password": PASSWORD}).content.decode())
+    new = codes_on(read_page(owner.client.post(f"{PAGE}codes/", {"password": PASSWORD})))
     assert len(new) == 10
     assert not set(old) & set(new)
     assert by_password(ada).post(CODE, {"code": old[0]}).status_code == 200
@@ -154,7 +155,7 @@ def test_switching_off_needs_the_password(ada, owner):
 
 def test_a_person_without_a_password_confirms_by_a_code(owner):
     app, codes = set_up(owner.client, password="")
-    assert "Wrong code" in owner.client.post(f"{PAGE}off/", {"code": "x"}).content.decode()
+    assert "Wrong code" in read_page(owner.client.post(f"{PAGE}off/", {"code": "x"}))
     RecoveryCodes.objects.update(throttling_failure_timestamp=None, throttling_failure_count=0)
     owner.client.post(f"{PAGE}off/", {"code": codes[3]})
     assert not TOTPDevice.objects.exists()
@@ -163,9 +164,9 @@ def test_a_person_without_a_password_confirms_by_a_code(owner):
 
 def test_set_up_needs_the_password_and_a_right_code(ada, owner):
     app = App(secret_on(owner.page(PAGE)))
-    page = owner.client.post(PAGE, {"code": app.code(), "password": "wrong"}).content.decode()
+    page = read_page(owner.client.post(PAGE, {"code": app.code(), "password": "wrong"}))
     assert "Wrong password" in page
-    page = owner.client.post(PAGE, {"code": "000000", "password": PASSWORD}).content.decode()
+    page = read_page(owner.client.post(PAGE, {"code": "000000", "password": PASSWORD}))
     assert "Wrong code" in page
     assert not TOTPDevice.objects.filter(confirmed=True).exists()
 
@@ -181,7 +182,7 @@ def test_set_up_signs_other_devices_out(ada, owner):
 def test_a_password_can_not_be_guessed_on_the_pages_of_a_stolen_session(ada, owner, monkeypatch):
     monkeypatch.setattr("webapp.accounts.passwords.TRIES_A_MINUTE", 10)
     pages = [
-        owner.client.post(f"{PAGE}", {"code": "1", "password": f"guess {n}"}).content.decode()
+        read_page(owner.client.post(f"{PAGE}", {"code": "1", "password": f"guess {n}"}))
         for n in range(12)
     ]
     assert "Wrong password" in pages[0]
@@ -246,12 +247,12 @@ def test_members_without_it_set_it_up_before_they_see_the_workspace(requiring):
     client.force_login(ben)
     led = client.get("/?q=x")
     assert led["Location"] == f"{PAGE}?next=/%3Fq%3Dx"
-    page = client.get(led["Location"]).content.decode()
+    page = read_page(client.get(led["Location"]))
     assert "requires two-factor sign-in" in page
     assert "secret.py" not in page
     app, codes = set_up(client, password="")
     assert len(codes) == 10
-    assert "secret.py" in client.get("/jobs/").content.decode()
+    assert "secret.py" in read_page(client.get("/jobs/"))
     assert app
 
 

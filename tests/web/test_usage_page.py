@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tests.html import read_page
 from tests.service.uploads import FakeAgent
 from tests.web import factories
 from webapp.accounts.models import Membership, Token
@@ -101,14 +102,14 @@ def test_owners_are_told_from_80_percent_on_and_members_when_it_is_reached(owner
     member.force_login(user)
     settings.WORKSPACE_RUNS_A_DAY = 6
     for number in range(6):
-        told = [client.get("/").content.decode() for client in (owner.client, member)]
+        told = [read_page(client.get("/")) for client in (owner.client, member)]
         assert not any("new runs in 24 hours, " in page for page in told[: 1 if number < 5 else 0])
         FakeAgent(agent.client, agent.token).declare()
     settings.WORKSPACE_RUNS_A_DAY = 7
     assert "Close to a limit: new runs in 24 hours, 6 of 7 runs" in owner.page("/")
-    assert "new runs in" not in member.get("/").content.decode()
+    assert "new runs in" not in read_page(member.get("/"))
     settings.WORKSPACE_RUNS_A_DAY = 6
-    for page in (owner.page("/"), member.get("/").content.decode(), owner.page(PAGE)):
+    for page in (owner.page("/"), read_page(member.get("/")), owner.page(PAGE)):
         assert "New runs are refused: new runs in 24 hours, 6 of 6 runs" in page
 
 
