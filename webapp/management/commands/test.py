@@ -1,4 +1,4 @@
-"""`manage.py test`: lint, types, wording, import contracts, migrations, checks and the tests."""
+"""`manage.py test`: lint, templates, types, wording, import contracts, checks and the tests."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ TYPED = ("rules", "advisor", "agent/trimtab", "webapp", "tools")
 AGENT, AGENT_CONFIG = "agent/trimtab", "agent/pyproject.toml"
 OLDEST = "3.9"
 """The oldest Python that runs the agent, whatever runs the service."""
+TEMPLATES = "webapp/templates"
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 OWN_WORDS = ("--full", "--")
 CORES = 2
@@ -148,7 +149,9 @@ def checks() -> list[Stage]:
     read = (*DOCUMENTS, *CODE)
     # Tests of the wording check quote what it has to find.
     worded = [path for path in read if path != "tests"]
-    imports, vermin = (str(Path(python).with_name(name)) for name in ("lint-imports", "vermin"))
+    imports, vermin, djangofmt = (
+        str(Path(python).with_name(name)) for name in ("lint-imports", "vermin", "djangofmt")
+    )
     return [
         # The tests that run at the same time look at the clock.
         Stage("mypy", ["nice", "-n", "19", python, "-m", "mypy", *TYPED], is_beside_tests=True),
@@ -156,6 +159,8 @@ def checks() -> list[Stage]:
         Stage("agent's Python", [vermin, f"-t={OLDEST}-", "--no-tips", "--violations", AGENT]),
         Stage("ruff check", [python, "-m", "ruff", "check", *CODE]),
         Stage("ruff format", [python, "-m", "ruff", "format", "--check", *CODE]),
+        Stage("template format", [djangofmt, "--check", TEMPLATES]),
+        Stage("template lines", [python, "tools/template_lines.py", TEMPLATES]),
         Stage("spelling", [python, "-m", "codespell_lib", *read]),
         Stage("wording", [python, "tools/wording.py", *worded]),
         Stage("docstrings", [python, "tools/docstrings.py", *CODE], always_shown=" a sentence"),
