@@ -14,7 +14,7 @@ from trimtab.wire import encode_segment
 from tests.service.uploads import FakeAgent, together
 from webapp.accounts.models import Token
 from webapp.http import rate_limits, redis_outage
-from webapp.http.client_address import client_address
+from webapp.http.addresses import client_address
 from webapp.runs.models import Segment
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from webapp.accounts import audit
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import plain_cell
 
 PAGE, CSV = "/settings/history/", "/settings/history.csv"
 

@@ -12,7 +12,7 @@ from tests.html import read_page
 from tests.web.test_passwords import work
 from tests.web.test_sign_in import PASSWORD, sign_in
 from webapp.accounts.models import User
-from webapp.http import client_address, rate_limits
+from webapp.http import addresses, rate_limits
 from webapp.notify.models import PasswordReset
 
 
@@ -70,9 +70,9 @@ def test_the_lock_of_account_and_network_holds_for_all_of_a_network(ada, network
 
 
 def test_ipv4_addresses_of_a_listener_for_both_protocols_are_told_apart():
-    assert client_address.network("::ffff:192.0.2.1") == "192.0.2.1"
-    assert client_address.network("2001:db8::1") == client_address.network("2001:db8::2")
-    assert client_address.network("192.0.2.1") != client_address.network("192.0.2.2")
+    assert addresses.to_network("::ffff:192.0.2.1") == "192.0.2.1"
+    assert addresses.to_network("2001:db8::1") == addresses.to_network("2001:db8::2")
+    assert addresses.to_network("192.0.2.1") != addresses.to_network("192.0.2.2")
 
 
 def ask(email: str, address: str = "192.0.2.1"):  # type: ignore[no-untyped-def]

@@ -16,7 +16,7 @@ from ninja.security.http import HttpAuthBase
 
 from webapp.accounts.models import Token, Workspace, digest
 from webapp.http import rate_limits
-from webapp.http.client_address import client_address
+from webapp.http.addresses import client_address
 from webapp.http.problems import Problem
 
 _TOUCH_EVERY = timedelta(minutes=1)

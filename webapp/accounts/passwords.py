@@ -14,7 +14,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from webapp.accounts import sessions, signals
 from webapp.accounts.models import User
 from webapp.http import rate_limits
-from webapp.http.client_address import UNKNOWN, client_address, network
+from webapp.http.addresses import UNKNOWN, client_address, to_network
 
 SIGN_IN_MINUTES = 15
 RESET_MINUTES = 60
@@ -63,7 +63,7 @@ def attempting_address(request: HttpRequest) -> str | None:
     socket.
     """
     address = client_address(request)
-    return None if address == UNKNOWN else network(address).partition("/")[0]
+    return None if address == UNKNOWN else to_network(address).partition("/")[0]
 
 
 def ask_for_link(email: str) -> None:

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from webapp.accounts.models import SignedInSession, User
-from webapp.http.client_address import UNKNOWN, client_address, network
+from webapp.http.addresses import UNKNOWN, client_address, to_network
 
 TOUCH_EVERY = timedelta(minutes=1)
 # The first that matches names it: Chrome's text also contains Safari, and Edge's contains both.
@@ -78,7 +78,7 @@ def end_others(request: HttpRequest, user: User) -> None:
 def is_used_from(email: str, address: str) -> bool:
     """Return whether this account is signed in somewhere in the network of `address`."""
     held = SignedInSession.objects.filter(user__email=email).values_list("address", flat=True)
-    return network(address) in {network(each) for each in held if each}
+    return to_network(address) in {to_network(each) for each in held if each}
 
 
 def device_name(user_agent: str) -> str:

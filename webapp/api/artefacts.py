@@ -13,7 +13,7 @@ from ninja import Field, Path, Router, Schema
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.http import download
+from webapp.http.downloads import serve_object
 from webapp.runs import resource, scope
 
 _readers = Bearer(Token.READ)
@@ -63,4 +63,4 @@ def get_artefact(
     """Answers the file as an attachment. The service doesn't check its content."""
     run = scope.run_or_404(request.auth.workspace, run_id)
     file = get_object_or_404(scope.artefacts_of(run), sha256=sha256)
-    return download.answer(file.object_key, file.name, file.size_bytes)
+    return serve_object(file.object_key, file.name, file.size_bytes)

@@ -22,8 +22,7 @@ from webapp.accounts.models import Token
 from webapp.api import readable
 from webapp.api.description import problem
 from webapp.api.export_tables import TABLES, Columns, Part
-from webapp.http.attachment import attachment
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import attachment_header, plain_cell
 from webapp.http.problems import Problem
 from webapp.runs.models import Run
 
@@ -73,7 +72,7 @@ def get_export(
         fix = "Ask for a part of the run, with `from` and `to`."
         raise Problem(422, f"The run has {error}.", "to", fix) from None
     content, kind = _WRITERS[format](named, table, columns)
-    name = attachment(f"{named.job.name}-{named.number}-{table}.{format}")
+    name = attachment_header(f"{named.job.name}-{named.number}-{table}.{format}")
     return HttpResponse(content, content_type=kind, headers={"Content-Disposition": name})
 
 

@@ -19,7 +19,7 @@ from limits.storage import RedisStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from redis import RedisError
 
-from webapp.http.client_address import network
+from webapp.http.addresses import to_network
 from webapp.http.problems import Problem
 from webapp.http.redis_outage import PATIENCE_SECONDS, Outage
 
@@ -32,7 +32,9 @@ logger = logging.getLogger(__name__)
 
 def address_asks(address: str) -> None:
     """Count a request of an address, whatever its token. Raises Problem 429."""
-    wait = handfuls.seconds_to_wait("address", network(address), settings.ADDRESS_REQUESTS_A_MINUTE)
+    wait = handfuls.seconds_to_wait(
+        "address", to_network(address), settings.ADDRESS_REQUESTS_A_MINUTE
+    )
     if wait:
         _refuse("Too many requests from this IP address.", wait)
 
@@ -53,7 +55,7 @@ def seconds_until_address_may(what: str, address: str, most: int, minutes: int) 
     """Count an action that anybody does from an address (IPv6: its /64 network); return 0 if it may
     continue.
     """
-    return _outage.seconds_to_wait(f"{what}-address", network(address), most, minutes)
+    return _outage.seconds_to_wait(f"{what}-address", to_network(address), most, minutes)
 
 
 def seconds_until_account_may(what: str, email: str, most: int, minutes: int) -> int:
@@ -81,18 +83,18 @@ class Guesses:
         """Refuse an address that sent too many wrong tokens, before the token is looked up. Raises
         Problem 429.
         """
-        wait = self._refused_until.get(network(address), 0.0) - time.monotonic()
-        if wait > 0 and (network(address), digest) not in self._were_right:
+        wait = self._refused_until.get(to_network(address), 0.0) - time.monotonic()
+        if wait > 0 and (to_network(address), digest) not in self._were_right:
             _refuse_guess(math.ceil(wait))
 
     def was_right(self, address: str, digest: str) -> None:
         if len(self._were_right) >= MOST_REMEMBERED:
             self._were_right.clear()
-        self._were_right.add((network(address), digest))
+        self._were_right.add((to_network(address), digest))
 
     def was_wrong(self, address: str) -> None:
         """Count a wrong token. Raises Problem 429 once there were too many."""
-        own = network(address)
+        own = to_network(address)
         wait = _outage.seconds_to_wait("wrong-token", own, settings.WRONG_TOKENS_A_MINUTE)
         if not wait:
             return

@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponseBase
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.http import rate_limits, trouble
-from webapp.http.client_address import client_address
+from webapp.http.addresses import client_address
 from webapp.http.problems import Problem, server_error
 from webapp.mlflow_api import errors
 from webapp.mlflow_api.errors import MlflowError

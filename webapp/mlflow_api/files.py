@@ -11,7 +11,7 @@ from django.http import HttpResponseBase
 
 from webapp.accounts.models import Token
 from webapp.database.bytewise import inside
-from webapp.http import download
+from webapp.http.downloads import serve_object
 from webapp.ingest import artefacts
 from webapp.mlflow_api import changing
 from webapp.mlflow_api.arguments import read_run_id
@@ -109,7 +109,7 @@ def answer(place: Place) -> HttpResponseBase:
     if found is None:
         raise missing(f"No such artefact: '{place.path[:200]}'")
     artefact = found.artefact
-    return download.answer(artefact.object_key, artefact.name, artefact.size_bytes)
+    return serve_object(artefact.object_key, artefact.name, artefact.size_bytes)
 
 
 def remove(token: Token, place: Place) -> None:

@@ -11,7 +11,7 @@ from email.utils import formatdate
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any
 
-from webapp.http.client_address import UNKNOWN, address_of, network
+from webapp.http.addresses import UNKNOWN, find_client_address, to_network
 from webapp.http.gathered import WholeRequest
 from webapp.http.problems import Problem
 from webapp.web_server.application import (
@@ -93,11 +93,11 @@ class Exchange:
         """
         if not self._server.is_behind_proxies:
             return True
-        return self._server.connections.claim(self.connection, network(self._address()))
+        return self._server.connections.claim(self.connection, to_network(self._address()))
 
     def _address(self) -> str:
         forwarded = self._head.headers.get("x-forwarded-for") or ""
-        return address_of(self.connection.peer or UNKNOWN, forwarded)
+        return find_client_address(self.connection.peer or UNKNOWN, forwarded)
 
     def _nobody_reads_the_body(self) -> bool:
         if self._is_chunked:

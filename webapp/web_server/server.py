@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 from wsgiref.types import WSGIApplication
 
-from webapp.http.client_address import network
+from webapp.http.addresses import to_network
 from webapp.http.gathered import Operation, WholeRequest, middleware_headers
 from webapp.http.trouble import answer
 from webapp.web_server.application import PIECE_BYTES, HttpAnswer, call_application, to_answer
@@ -88,7 +88,7 @@ class WebServer:
             return False
         if self.is_behind_proxies or not connection.peer:
             return True
-        return self.connections.claim(connection, network(connection.peer))
+        return self.connections.claim(connection, to_network(connection.peer))
 
     def begun(self, stream: Stream, head: Head) -> Exchange:
         return Exchange(self, stream.connection, head)

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts import scope
 from webapp.accounts.access import PersonRequest, owners_only
 from webapp.accounts.models import AuditEntry
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import plain_cell
 
 PAGE_ENTRIES = 50
 

@@ -12,7 +12,7 @@ from webapp.accounts import scope, tokens
 from webapp.accounts.access import PersonRequest
 from webapp.accounts.forms import TokenForm
 from webapp.accounts.models import Token
-from webapp.http.own_address import address_of
+from webapp.http.addresses import own_url
 
 MAY = (
     (Token.INGEST, "Send runs", "for agents; also reads the runs that it sent"),
@@ -36,7 +36,7 @@ def list_tokens(request: PersonRequest) -> HttpResponse:
         "plain": plain,
         "may": MAY,
         "chosen": form["scopes"].value() or [],
-        "base_url": address_of(request),
+        "base_url": own_url(request),
         "tokens": [
             (t, tokens.may_revoke(request.membership, t))
             for t in listed.order_by("revoked_at", "-created_at")[: tokens.MOST_TOKENS]

@@ -22,7 +22,7 @@ from webapp.advice.selectors import inbox as selector
 from webapp.advice.selectors.inbox import UNREAD, InboxFilter
 from webapp.advice.selectors.savings import saving_of
 from webapp.analysis.scope import analysed_runs_of
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import plain_cell
 
 PAGE_ROWS = 50
 COLUMNS = (

@@ -13,7 +13,7 @@ from webapp.accounts.access import PersonRequest
 from webapp.accounts.models import Token
 from webapp.dashboard import live
 from webapp.dashboard.selectors.home import home_page
-from webapp.http.own_address import address_of
+from webapp.http.addresses import own_url
 from webapp.service import agent_wheel
 
 FIRST_TOKEN_DAYS = 365
@@ -52,7 +52,7 @@ def _first_token(request: PersonRequest, state: live.WorkspaceState) -> HttpResp
 def _first_steps(request: PersonRequest, version: str, token: str = "") -> HttpResponse:
     known = {
         "token": token,
-        "base_url": address_of(request),
+        "base_url": own_url(request),
         "agent_wheel": agent_wheel.address(),
         "version": version,
     }

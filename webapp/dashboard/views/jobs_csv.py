@@ -20,7 +20,7 @@ from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
 from webapp.dashboard.selectors.facets import Facet
 from webapp.dashboard.selectors.job_filter import JobFilter
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
 

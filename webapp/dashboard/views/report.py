@@ -12,7 +12,7 @@ from webapp.accounts.access import PersonRequest, TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.dashboard.report.answer import report_answer
-from webapp.http.attachment import attachment
+from webapp.http.downloads import attachment_header
 from webapp.runs import scope
 
 router = Router(tags=["read"])
@@ -43,5 +43,5 @@ def get_report(request: TokenRequest, run_id: str) -> HttpResponse:
     """
     run = scope.run_called(request.auth, run_id)
     response = report_answer(run)
-    response["Content-Disposition"] = attachment(f"{run.job.name}-{run.number}-report.html")
+    response["Content-Disposition"] = attachment_header(f"{run.job.name}-{run.number}-report.html")
     return response

@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.http import download
+from webapp.http.downloads import serve_object
 from webapp.runs import scope
 
 
@@ -17,4 +17,4 @@ from webapp.runs import scope
 def artefact(request: PersonRequest, run_id: UUID, sha256: str) -> FileResponse:
     run = scope.run_or_404(request.workspace, run_id)
     file = get_object_or_404(scope.artefacts_of(run), sha256=sha256)
-    return download.answer(file.object_key, file.name, file.size_bytes)
+    return serve_object(file.object_key, file.name, file.size_bytes)

@@ -25,7 +25,7 @@ from advisor.store.opening import open_store
 from advisor.store.room import TooLargeError
 from advisor.store.series import SeriesView, read_series
 from webapp.accounts.access import PersonRequest
-from webapp.http.attachment import attachment
+from webapp.http.downloads import attachment_header
 from webapp.http.problems import Problem
 from webapp.runs import scope
 from webapp.runs.history import chart_history, nodes_of
@@ -208,7 +208,7 @@ def _csv(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
     lines.writerow(["time_utc", "seconds", "node", "series", "unit", "min", "mean", "max"])
     for view in views:
         lines.writerows(_lines(view, asked, run.started_at))
-    headers = {"Content-Disposition": attachment(f"{run.job.name}-{run.number}.csv")}
+    headers = {"Content-Disposition": attachment_header(f"{run.job.name}-{run.number}.csv")}
     return HttpResponse(text.getvalue(), content_type="text/csv", headers=headers)
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
 from webapp.analysis.selectors.failures import Failure, failures_between
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job
 from webapp.spend import months

@@ -16,7 +16,7 @@ from webapp.accounts.access import PersonRequest, members_only
 from webapp.advice import recounting
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.advice.scope import realised_savings_of
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import plain_cell
 from webapp.spend.savings import savings_page
 
 COLUMNS = (

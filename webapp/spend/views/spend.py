@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import PersonRequest
 from webapp.analysis.models import CostPart
 from webapp.analysis.selectors.old_prices import old_prices_of
-from webapp.http.cells import plain_cell
+from webapp.http.downloads import plain_cell
 from webapp.spend import months
 from webapp.spend.bars import month_bars
 from webapp.spend.scope import priced_parts_of

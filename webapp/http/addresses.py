@@ -1,4 +1,4 @@
-"""The address that a request comes from."""
+"""The address that a request comes from, and that of this service."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ UNKNOWN = "unknown"
 def client_address(request: HttpRequest) -> str:
     """Return the IP address that a request comes from, as far as it can be trusted."""
     peer = request.META.get("REMOTE_ADDR") or UNKNOWN
-    return address_of(peer, request.headers.get("X-Forwarded-For", ""))
+    return find_client_address(peer, request.headers.get("X-Forwarded-For", ""))
 
 
-def address_of(peer: str, forwarded_for: str) -> str:
+def find_client_address(peer: str, forwarded_for: str) -> str:
     """Return the client's address, from the peer of the connection and the header
     `X-Forwarded-For`.
 
@@ -37,7 +37,7 @@ def address_of(peer: str, forwarded_for: str) -> str:
 
 
 @lru_cache(10_000)
-def network(address: str) -> str:
+def to_network(address: str) -> str:
     """Return the network that limits count together: the /64 of an IPv6 address, which has one
     holder.
 
@@ -52,3 +52,12 @@ def network(address: str) -> str:
     if parsed.ipv4_mapped:
         return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network(f"{address.partition('%')[0]}/64", strict=False))
+
+
+def own_url(request: HttpRequest) -> str:
+    """Return the configured address or, without one, that under which this request reached the
+    service.
+    """
+    if settings.BASE_URL_IS_SET:
+        return settings.BASE_URL
+    return f"{request.scheme}://{request.get_host()}"
