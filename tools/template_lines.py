@@ -6,7 +6,8 @@ sentence.
 djangofmt never breaks a template tag or a quoted attribute, so a line with a long one stays longer
 than 120 characters: move its words into `{% with %}`, a partial, or the form's help text. And it
 separates two template blocks that stand side by side, which may put a space before the comma that
-the second one begins with: use the filter `phrase` instead of a block.
+the second one begins with: use the filter `phrase` instead of a block. Every file ends with a line
+end, so punctuation after `{% include %}` belongs into the included file.
 
 Prints one line per place, `file:line: what to do`. The exit code is 1 if there is one.
 """
@@ -22,8 +23,8 @@ from pathlib import Path
 MOST_CHARACTERS = 120
 """The longest line, as `line-length` of djangofmt in pyproject.toml."""
 TOO_LONG = f"longer than {MOST_CHARACTERS} characters: use {{% with %}}, a partial or a help text"
-SPACED = "a space before punctuation: use the filter `phrase` instead of the block"
-_SPACED = re.compile(r"\s(?:\{% (?:if|with) [^%]*%\})+[,;:.!?)](?!\w)")
+SPACED = "a space before punctuation: use the filter `phrase`, or move it into the included file"
+_SPACED = re.compile(r"(?:\s(?:\{% (?:if|with) [^%]*%\})+|\{% include [^%]*%\})[,;:.!?)](?!\w)")
 
 
 def main() -> int:

@@ -29,6 +29,7 @@ def run_check(*paths: str | Path) -> subprocess.CompletedProcess[str]:
         ("<p>" + "x" * 118 + "\n", ["1: longer than 120 characters"]),
         ("<p>\n  {{ a }}\n  {% if b %}, {{ b }}{% endif %}\n</p>", ["3: a space before"]),
         ("<p>{{ a }}\n{% with b=c %}{% if b %}: {{ b }}{% endif %}", ["2: a space before"]),
+        ('<p>\n  {% include "a.html" with b=c %}. Then', ["2: a space before"]),
         ("{% if a %}{% for b in a %}{{ b }}{% endfor %} {% if c %}.{% endif %}", ["1: a space"]),
     ],
 )
