@@ -1,4 +1,4 @@
-"""What a task finds of the connections to the database."""
+"""A task finds connections to the database that work."""
 
 from __future__ import annotations
 
