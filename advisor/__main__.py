@@ -34,7 +34,7 @@ from advisor.offline.reading import Folder, FolderError, StoredRun, read_folder
 from advisor.offline.report import as_text, import_text
 from advisor.sizing.demand import BALANCED, PRESETS
 from advisor.speed.lines import answers
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 
 ANALYSED, NOT_ANALYSED, PARTLY_UNREADABLE = 0, 2, 3
 EXIT_CODES = """exit codes:
@@ -69,7 +69,7 @@ def _analyse(arguments: argparse.Namespace) -> int:
     preset = PRESETS[arguments.preset]
     try:
         report = analyse(run, _stated(arguments), preset, datetime.now(UTC))
-    except TooLargeError as error:
+    except RoomExceededError as error:
         print(f"trimtab: the run is too large to judge: it has {error}", file=sys.stderr)
         return NOT_ANALYSED
     print(json.dumps(as_document(report), indent=2) if arguments.json else as_text(report))
@@ -85,7 +85,7 @@ def _import(arguments: argparse.Namespace) -> int:
     preset, now = PRESETS[arguments.preset], datetime.now(UTC)
     try:
         report = report_of(imported.run, imported.timeline, preset, now)
-    except TooLargeError as error:
+    except RoomExceededError as error:
         print(f"trimtab: the run is too large to judge: it has {error}", file=sys.stderr)
         return NOT_ANALYSED
     if arguments.json:

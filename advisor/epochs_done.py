@@ -89,7 +89,7 @@ def _leading(processes: list[_Process]) -> Iterator[_Process]:
 
 
 def _processes(frame: RunFrame, steps: RunSteps | None) -> list[_Process]:
-    nodes, lost = (steps or run_steps(frame)).nodes, steps.lost() if steps else {}
+    nodes, lost = (steps or run_steps(frame)).nodes, steps.lost_seconds() if steps else {}
     found = (_processes_of(key, own, lost.get(key, ())) for key, own in nodes.items())
     return [process for own in found for process in own]
 

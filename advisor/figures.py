@@ -18,7 +18,7 @@ from advisor.work_done import metric_values, work_done
 from rules.activity import own_cores
 from rules.evidence import percentile_of
 from rules.frame import RunFrame
-from rules.ledger import Ledger
+from rules.ledger import WasteLedger
 from rules.lost_steps import RunSteps
 from rules.metric_direction import less_is_better
 from rules.processes import memory_bytes
@@ -57,7 +57,7 @@ def figures(
     frame: RunFrame,
     direction: DirectionOf = less_is_better,
     steps: RunSteps | None = None,
-    ledger: Ledger | None = None,
+    ledger: WasteLedger | None = None,
 ) -> Figures:
     """Return all figures of a run.
 

@@ -54,7 +54,7 @@ DEFAULT_CADENCE_MS = 10_000
 
 
 @dataclass(frozen=True)
-class Place:
+class MetricPlace:
     """The place of a system metric here.
 
     Attributes:
@@ -69,17 +69,17 @@ class Place:
     gpu: int | None = None
 
 
-def place_of(metric: str) -> Place | None:
+def place_of(metric: str) -> MetricPlace | None:
     """Return the place, or None if the metric is none of MLflow's system metrics, or of an unknown
     unit.
     """
     if found := _GPU.match(metric):
         known = _OF_GPU.get(found[3])
         gpu = int(found[2])
-        return Place(found[1] or "", f"gpu{gpu}.{known[0]}", known[1], gpu) if known else None
+        return MetricPlace(found[1] or "", f"gpu{gpu}.{known[0]}", known[1], gpu) if known else None
     if found := _HOST.match(metric):
         known = _OF_HOST.get(found[2])
-        return Place(found[1] or "", *known) if known else None
+        return MetricPlace(found[1] or "", *known) if known else None
     return None
 
 
@@ -88,7 +88,7 @@ def cadence_ms(between_ms: int) -> int:
     return next((each for each in _CADENCES_MS if between_ms <= each * 1.4), _CADENCES_MS[-1])
 
 
-def plain(value: float) -> float | str:
+def to_json_number(value: float) -> float | str:
     """Numbers that JSON lacks as clients send them."""
     if math.isfinite(value):
         return value

@@ -9,10 +9,10 @@ import pandas as pd
 
 from rules.checkpoints import checkpoint_stalls
 from rules.frame import NodeFrame, RunFrame
-from rules.intervals import covered_seconds, merged
-from rules.ledger import Ledger
+from rules.intervals import covered_seconds, merge_windows
+from rules.ledger import WasteLedger
 from rules.rule import Window
-from rules.stages import Stage, stages_of
+from rules.stages import ScriptStage, stages_of
 from rules.training_loop import phase_spans
 
 START, LOOP, END = "initialise", "train", "finalise"
@@ -21,7 +21,7 @@ LABELS: Mapping[str, str] = {"evaluate": "evaluation", "checkpoint": "checkpoint
 
 
 def phase_seconds(
-    frame: RunFrame, training: pd.DataFrame, ledger: Ledger | None
+    frame: RunFrame, training: pd.DataFrame, ledger: WasteLedger | None
 ) -> dict[str, float]:
     """Return the wall seconds of each phase; they sum to the run's. Empty without steps and several
     stages.
@@ -43,7 +43,7 @@ def phase_seconds(
     return phases
 
 
-def _labelled(frame: RunFrame, ledger: Ledger) -> dict[str, float]:
+def _labelled(frame: RunFrame, ledger: WasteLedger) -> dict[str, float]:
     """Return each label's part of the run, by phase. GPUs that were never used wait in every
     phase.
     """
@@ -61,7 +61,7 @@ def _after(frame: RunFrame, phase: str, since: float) -> float:
     """Return how much of the phase lies after `since`, on the node with most of it."""
     rest = Window(since, frame.duration_seconds)
     spans = (_spans(node, frame, phase) for node in frame.nodes.values())
-    return max((covered_seconds(merged(each), rest) for each in spans), default=0.0)
+    return max((covered_seconds(merge_windows(each), rest) for each in spans), default=0.0)
 
 
 def _spans(node: NodeFrame, frame: RunFrame, phase: str) -> list[Window]:
@@ -94,13 +94,13 @@ def _by_steps(frame: RunFrame, training: pd.DataFrame) -> dict[str, float]:
     return {**phases, **{_unlike(name, phases): seconds for name, seconds in whole.items()}}
 
 
-def _stages(frame: RunFrame) -> list[Stage]:
+def _stages(frame: RunFrame) -> list[ScriptStage]:
     """Return those of the first node that has several."""
     nodes = (stages_of(node, frame.duration_seconds) for node in frame.nodes.values())
     return next((stages for stages in nodes if len(stages) > 1), [])
 
 
-def _seconds_of(stages: list[Stage], begin: float, end: float) -> dict[str, float]:
+def _seconds_of(stages: list[ScriptStage], begin: float, end: float) -> dict[str, float]:
     """Return the seconds by name between two times; of stages side by side the first has the
     time.
     """

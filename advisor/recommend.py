@@ -9,7 +9,7 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from advisor.advice.buying import AS_NOW, Buying, buy_differently
-from advisor.advice.causes import Cause, causes
+from advisor.advice.causes import RootCause, causes
 from advisor.advice.checkpointing import RULES as SAVE_RULES
 from advisor.advice.checkpointing import save_interval
 from advisor.advice.fixes import fixes, share_of_time
@@ -18,12 +18,12 @@ from advisor.advice.input_pipeline import fix_input_pipeline
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.advice.instance_type import change_instance_type
 from advisor.advice.kinds import CHECKPOINTS, KINDS
-from advisor.advice.order import counted_saving_usd, joint_saving_usd, without_conflicts
+from advisor.advice.order import counted_saving_usd, drop_conflicts, joint_saving_usd
 from advisor.advice.precision import mixed_precision
 from advisor.advice.probe import probe
 from advisor.advice.recommendation import SAME, Recommendation, RuleJudgement, Spending
 from advisor.advice.sharing import share_gpu
-from advisor.costing.recoverable import Recoverable
+from advisor.costing.recoverable import RecoverablePart
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
@@ -31,13 +31,13 @@ from advisor.probing.loop_speed import LoopSpeed
 from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.gpu_use import gpu_use
 from advisor.sizing.interruptions import InterruptionRate
-from advisor.sizing.other_gpus import Evidence, speeds, sure
+from advisor.sizing.other_gpus import SpeedEvidence, speeds, sure_speeds
 from advisor.sizing.pace import pace
 
 LEAK = "host_memory_leak"
 HIDING_SHARE = 0.25
 """The share of the time from which on stalls hide what machine the run needs (ours)."""
-NO_EVIDENCE = Evidence()
+NO_EVIDENCE = SpeedEvidence()
 __all__ = ["Recommendation", "RuleJudgement", "recommend", "with_gpus"]
 
 
@@ -52,10 +52,10 @@ def recommend(
     as_of: datetime,
     preset: Preset = BALANCED,
     may_buy: Buying = AS_NOW,
-    evidence: Evidence = NO_EVIDENCE,
+    evidence: SpeedEvidence = NO_EVIDENCE,
     speed: LoopSpeed | None = None,
     interrupted: InterruptionRate | None = None,
-    recovered: Mapping[str, Recoverable] = MappingProxyType({}),
+    recovered: Mapping[str, RecoverablePart] = MappingProxyType({}),
 ) -> list[Recommendation]:
     """Return the recommendations from one run, in the order in which to follow them.
 
@@ -108,7 +108,7 @@ def with_gpus(
     demand: Demand,
     judgements: Sequence[RuleJudgement],
     catalogue: Mapping[str, InstanceType],
-    evidence: Evidence,
+    evidence: SpeedEvidence,
     speed: LoopSpeed | None = None,
     only_sure: bool = True,
 ) -> Demand:
@@ -120,10 +120,10 @@ def with_gpus(
     variation = speed.step_variation if speed else None
     used = replace(demand, gpu_use=gpu_use(judgements), pace=pace(judgements, variation))
     known = speeds(used, catalogue, evidence)
-    return replace(used, gpu_speeds=sure(known) if only_sure else known)
+    return replace(used, gpu_speeds=sure_speeds(known) if only_sure else known)
 
 
-def _hides_needs(found: Mapping[str, Cause], spending: Spending) -> bool:
+def _hides_needs(found: Mapping[str, RootCause], spending: Spending) -> bool:
     """Return whether what the run used says too little about the machine that it needs: its memory
     grows without end, or it spends much of its time on something that no core or GPU makes faster.
     """
@@ -142,7 +142,7 @@ _MACHINE_INDEPENDENT = frozenset(rule for rule, fix in KINDS.items() if fix.kind
 def _in_order(advised: list[Recommendation], cost_usd: Decimal | None) -> list[Recommendation]:
     """Return the best action for each cause, by what it saves: as pages, mails and the API show
     them, too."""
-    shown = [_with_alternatives(each, advised) for each in without_conflicts(advised)]
+    shown = [_with_alternatives(each, advised) for each in drop_conflicts(advised)]
     return _on_one_scale(shown, cost_usd) if cost_usd else shown
 
 

@@ -17,9 +17,9 @@ from types import MappingProxyType
 from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
-from advisor.sizing.candidates import Candidate, Fit, fits, order, priced
+from advisor.sizing.candidates import Candidate, Fit, fits, order, price_candidate
 from advisor.sizing.demand import BALANCED, Demand, Preset
-from advisor.sizing.objective import Cheapest, Objective, best, pareto
+from advisor.sizing.objective import Cheapest, Objective, choose_best, pareto
 from advisor.sizing.spot import Interruptions, best_interval_seconds, expected_seconds
 
 SPOT = "spot"
@@ -29,7 +29,7 @@ NEVER = 1e6
 
 
 @dataclass(frozen=True)
-class Question:
+class WhatIfQuestion:
     """The differences from the run. None: as in the run, or the best."""
 
     objective: Objective = field(default_factory=Cheapest)
@@ -50,7 +50,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class WhatIfAnswer:
     """Costs are of one run; a month's are `runs_a_month` times as much."""
 
     chosen: Candidate | None
@@ -67,13 +67,13 @@ class Answer:
 
 def what_if(
     demand: Demand,
-    asked: Question,
+    asked: WhatIfQuestion,
     book: PriceBook,
     catalogue: Mapping[str, InstanceType],
     as_of: datetime,
     preset: Preset = BALANCED,
     elsewhere: Mapping[str, Mapping[str, InstanceType]] = NOWHERE,
-) -> Answer:
+) -> WhatIfAnswer:
     """Return the best candidate for the question, and all others.
 
     Args:
@@ -85,9 +85,9 @@ def what_if(
     then = replace(demand, duration_seconds=seconds)
     fitting = fits(then, catalogue, preset)
     table = sorted(_table(then, asked, book, fitting, as_of, elsewhere), key=order)
-    chosen = best(asked.objective, table, seconds)
+    chosen = choose_best(asked.objective, table, seconds)
     is_on_spot = SPOT in (asked.options or (demand.purchase_option,))
-    return Answer(
+    return WhatIfAnswer(
         chosen=chosen,
         front=pareto(table),
         table=table,
@@ -98,7 +98,7 @@ def what_if(
 
 def _table(
     demand: Demand,
-    asked: Question,
+    asked: WhatIfQuestion,
     book: PriceBook,
     fitting: Sequence[Fit],
     as_of: datetime,
@@ -115,18 +115,18 @@ def _table(
                 factor = _slowdown(bought, asked, nodes) if option == SPOT else 1.0
                 machine = offered.get(fit.machine.name, fit.machine)
                 there = fit if machine is fit.machine else replace(fit, machine=machine)
-                table.append(priced(there, bought, book, as_of, math.inf, factor))
+                table.append(price_candidate(there, bought, book, as_of, math.inf, factor))
     return table
 
 
-def _interval(demand: Demand, asked: Question) -> float | None:
+def _interval(demand: Demand, asked: WhatIfQuestion) -> float | None:
     if asked.checkpoint_seconds is None:
         return None
     of = _interruptions(asked, demand.node_count)
     return asked.checkpoint_interval_seconds or best_interval_seconds(of)
 
 
-def _slowdown(demand: Demand, asked: Question, node_count: int) -> float:
+def _slowdown(demand: Demand, asked: WhatIfQuestion, node_count: int) -> float:
     """Return the expected time on spot, over the time without interruptions."""
     seconds = max(demand.duration_seconds, 1.0)
     of = _interruptions(asked, node_count)
@@ -135,7 +135,7 @@ def _slowdown(demand: Demand, asked: Question, node_count: int) -> float:
     return max(factor, 1.0) if math.isfinite(factor) else NEVER
 
 
-def _interruptions(asked: Question, node_count: int) -> Interruptions:
+def _interruptions(asked: WhatIfQuestion, node_count: int) -> Interruptions:
     mean = 3600 * asked.interruption_hours
     return Interruptions.of_nodes(mean, node_count, asked.checkpoint_seconds or 0.0)
 

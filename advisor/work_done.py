@@ -31,7 +31,7 @@ def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -
     Args:
         steps: the run's numbered steps; None: nothing is known to be lost.
     """
-    lost = steps.lost() if steps else {}
+    lost = steps.lost_seconds() if steps else {}
     work: dict[str, float] = {}
     made = training
     if untimed := _untimed(frame):

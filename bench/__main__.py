@@ -39,7 +39,7 @@ def main() -> int:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     figures: list[Figure] = []
     for command in (command for bench in chosen for command in figures_page.commands(bench)):
-        for figure in figures_page.measured(command):
+        for figure in figures_page.measure_command(command):
             figures.append(figure)
             if asked.write:
                 # At once, so that an hour's figures survive a benchmark that is interrupted.

@@ -35,11 +35,11 @@ from bench.advice_cases import (
     SEED,
     Errors,
     errors,
+    leave_out_gpu,
     macro,
     median_error,
     pair_constants,
     sample,
-    without_gpu,
 )
 from bench.advice_play import (
     Outcome,
@@ -52,7 +52,7 @@ from bench.advice_play import (
     synthetic_prices,
 )
 from tools.fit_speed.calibration import factor, measurements_of
-from tools.fit_speed.data import NEWEST, Case, datasets, is_slice, read_cases, without_faults
+from tools.fit_speed.data import NEWEST, Case, datasets, is_slice, leave_out_faults, read_cases
 from tools.fit_speed.fit import STEPS, fit, refit
 
 BESIDE = Path(__file__).parents[2] / "shared"
@@ -128,7 +128,7 @@ class Bench:
         found: dict[str, Errors] = {}
         gpus = sorted({gpu for case in self.cases for gpu in case.throughputs})
         for gpu in gpus[: 3 if self.most < 10 else None]:
-            table = from_document(refit(without_gpu(self.cases, gpu), document))
+            table = from_document(refit(leave_out_gpu(self.cases, gpu), document))
             knowledge = Knowledge(table=table)
             for fold in self.folds:
                 cases = [case for case in fold.cases if gpu in case.throughputs]
@@ -149,7 +149,7 @@ class Bench:
                 found.append(speed.log_median - math.log(truth))
         return found
 
-    def played(
+    def play(
         self, prices: Callable[[Case, str], Mapping[str, float]], noise: float
     ) -> list[Outcome]:
         random = np.random.default_rng(SEED)
@@ -214,9 +214,11 @@ def main() -> int:
     if not arguments.speed.exists():
         print(f"no measurements in {arguments.speed}", file=sys.stderr)
         return 2
-    cases = [without_faults(case) for case in read_cases(arguments.speed)]
+    cases = [leave_out_faults(case) for case in read_cases(arguments.speed)]
     bench = Bench([case for case in cases if len(case.throughputs) > 1], arguments.quick)
-    promises = list(everything(bench, aws_prices(arguments.facts), of_newest_sets(arguments.speed)))
+    promises = list(
+        print_figures(bench, aws_prices(arguments.facts), errors_of_newest_sets(arguments.speed))
+    )
     print(f"\n{'promise':<52}{'measured':>10}{'at least':>10}{'at most':>10}  reachable")
     for promise in promises:
         limits = f"{_limit(promise.least):>10}{_limit(promise.most):>10}"
@@ -230,9 +232,9 @@ def _limit(value: float) -> str:
     return "" if math.isinf(value) else f"{value:.3f}"
 
 
-def of_newest_sets(folder: Path) -> dict[str, Errors]:
+def errors_of_newest_sets(folder: Path) -> dict[str, Errors]:
     """Return the errors by the bundled table, as a service would predict."""
-    cases = [without_faults(case) for case in read_cases(folder, NEWEST)]
+    cases = [leave_out_faults(case) for case in read_cases(folder, NEWEST)]
     found: dict[str, Errors] = {}
     for name in datasets(cases):
         own = [case for case in cases if case.dataset == name and len(case.throughputs) > 1]
@@ -240,30 +242,32 @@ def of_newest_sets(folder: Path) -> dict[str, Errors]:
     return found
 
 
-def everything(
+def print_figures(
     bench: Bench, aws: Mapping[str, float], of_newest: Mapping[str, Errors]
 ) -> Iterator[Promise]:
     """Prints all figures, and yields those that are promised."""
     new = bench.new_workloads()
-    yield at_most(
+    yield promise_at_most(
         "new workload: error over the better ratio", _table("new workload", new), 0.92, "0.85-0.91"
     )
     yield from coverage(new)
     history = _table("history", bench.with_history())
-    yield at_most("history: error over the better ratio", history, 0.75, "0.60")
+    yield promise_at_most("history: error over the better ratio", history, 0.75, "0.60")
     gpus = _table("GPU that no set has", bench.new_gpus())
-    yield at_most("new GPU: error over the better ratio", gpus, 0.92, "0.88")
+    yield promise_at_most("new GPU: error over the better ratio", gpus, 0.92, "0.88")
     newest = _table("sets of 2026", of_newest)
-    yield at_most("sets of 2026: error over the better ratio", newest, 1.0, "0.80")
-    yield at_most("MIG slices: median error", median_error(bench.slice_errors()), 0.14, "0.14")
+    yield promise_at_most("sets of 2026: error over the better ratio", newest, 1.0, "0.80")
+    yield promise_at_most(
+        "MIG slices: median error", median_error(bench.slice_errors()), 0.14, "0.14"
+    )
     yield from decisions(bench, aws)
 
 
-def at_most(name: str, measured: float, most: float, reachable: str) -> Promise:
+def promise_at_most(name: str, measured: float, most: float, reachable: str) -> Promise:
     return Promise(name, measured, -math.inf, most, reachable)
 
 
-def at_least(name: str, measured: float, least: float, reachable: str) -> Promise:
+def promise_at_least(name: str, measured: float, least: float, reachable: str) -> Promise:
     return Promise(name, measured, least, math.inf, reachable)
 
 
@@ -274,7 +278,7 @@ def _table(title: str, sets: Mapping[str, Errors]) -> float:
     figures = {name: [median_error(getattr(e, name)) for e in sets.values()] for name in columns}
     for n, (name, each) in enumerate(sets.items()):
         row = "".join(f"{figures[column][n]:>12.3f}" for column in columns)
-        print(f"  {name:<20}{row}{each.covered():>12.2f}{len(each.model):>12}")
+        print(f"  {name:<20}{row}{each.covered_share():>12.2f}{len(each.model):>12}")
     means = {name: macro(values) for name, values in figures.items()}
     print(f"  {'macro':<20}" + "".join(f"{means[name]:>12.3f}" for name in columns))
     return means["model"] / min(means["fp32_ratio"], means["peak_ratio"])
@@ -283,14 +287,16 @@ def _table(title: str, sets: Mapping[str, Errors]) -> float:
 def coverage(sets: Mapping[str, Errors]) -> Iterator[Promise]:
     """Yield whether each set's intervals have the width that the other sets' errors ask for."""
     covered = {
-        name: each.covered(factor({n: other.scores for n, other in sets.items() if n != name}))
+        name: each.covered_share(
+            factor({n: other.scores for n, other in sets.items() if n != name})
+        )
         for name, each in sets.items()
     }
     enough = [c for name, c in covered.items() if len(sets[name].workloads) >= LEAST_WORKLOADS]
     yield Promise(
         "coverage of 80 % intervals: macro", macro(covered.values()), 0.75, 0.88, "0.79-0.82"
     )
-    yield at_least(
+    yield promise_at_least(
         "coverage of 80 % intervals: least of a set", min(enough, default=math.nan), 0.5, "0.55"
     )
 
@@ -305,40 +311,42 @@ def decisions(bench: Bench, aws: Mapping[str, float]) -> Iterator[Promise]:
     )
     for noise, most, reachable in ((NOISE, 0.01, "0-0.004"), (STRESS, 0.02, "0-0.010")):
         found = {
-            name: _shown(f"{name}, {noise:.0%} noise", bench.played(lambda *_, p=prices: p, noise))
+            name: _shown(f"{name}, {noise:.0%} noise", bench.play(lambda *_, p=prices: p, noise))
             for name, prices in tables.items()
         }
         worst = found.values()
-        yield at_most(
+        yield promise_at_most(
             f"more expensive, of advice, {noise:.0%} noise, worst table",
             max(s.dearer for s in worst),
             most,
             reachable,
         )
-        yield at_most(
+        yield promise_at_most(
             f"too slow of advice, {noise:.0%} noise, worst table",
             max(s.too_slow for s in worst),
             most,
             reachable,
         )
-        yield at_most(
+        yield promise_at_most(
             f"switches from rung prior, {noise:.0%} noise", sum(s.from_prior for s in worst), 0, "0"
         )
         if noise == NOISE:
             yield from _worth(found)
     yield from _by_history(bench, tables)
-    wrong = sum(each.kind != STAY for each in bench.played(dear_by_speed, NOISE))
-    yield at_most("switches where nothing pays", wrong, 0, "0")
-    asked = sum(each.kind != STAY or each.probes > 0 for each in bench.played(dear_by_hour, NOISE))
-    yield at_most("probes where nothing can pay", asked, 0, "0")
+    wrong = sum(each.kind != STAY for each in bench.play(dear_by_speed, NOISE))
+    yield promise_at_most("switches where nothing pays", wrong, 0, "0")
+    asked = sum(each.kind != STAY or each.probes > 0 for each in bench.play(dear_by_hour, NOISE))
+    yield promise_at_most("probes where nothing can pay", asked, 0, "0")
 
 
 def _worth(found: Mapping[str, Summary]) -> Iterator[Promise]:
     synthetic = [each for name, each in found.items() if name != "AWS"]
-    yield at_least("captured of the oracle's saving: AWS", found["AWS"].captured, 0.85, "0.86-0.95")
+    yield promise_at_least(
+        "captured of the oracle's saving: AWS", found["AWS"].captured, 0.85, "0.86-0.95"
+    )
     worst = min(each.captured for each in synthetic)
-    yield at_least("captured: worst synthetic table", worst, 0.78, "0.84")
-    yield at_most(
+    yield promise_at_least("captured: worst synthetic table", worst, 0.78, "0.84")
+    yield promise_at_most(
         "probes a case, worst table", max(s.probes for s in found.values()), 2.0, "0.9-1.7"
     )
 
@@ -351,10 +359,12 @@ def _by_history(bench: Bench, tables: Mapping[str, Mapping[str, float]]) -> Iter
         _shown(f"{name}, history alone", outcomes)
         dearer.append(sum(each.is_dearer for each in outcomes) / max(len(outcomes), 1))
         too_slow.append(sum(each.is_too_slow for each in outcomes) / max(len(outcomes), 1))
-    yield at_most(
+    yield promise_at_most(
         "history alone: more expensive, of cases, worst table", max(dearer), 0.015, "0-0.014"
     )
-    yield at_most("history alone: too slow, of cases, worst table", max(too_slow), 0.025, "0-0.023")
+    yield promise_at_most(
+        "history alone: too slow, of cases, worst table", max(too_slow), 0.025, "0-0.023"
+    )
 
 
 def _shown(name: str, outcomes: list[Outcome]) -> Summary:

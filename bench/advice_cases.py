@@ -32,7 +32,7 @@ class Errors:
     """The errors of the constant of the GPU pair in other workloads; NaN without one."""
     workloads: set[str] = field(default_factory=set)
 
-    def covered(self, factor: float = 1.0) -> float:
+    def covered_share(self, factor: float = 1.0) -> float:
         scores = np.abs(np.array(self.model)) / np.array(self.sds)
         return float(np.mean(scores <= Z80 * factor))
 
@@ -115,7 +115,7 @@ def pair_constants(cases: Iterable[Case]) -> dict[tuple[str, str], float]:
     return {pair: float(np.median(values)) for pair, values in seen.items()}
 
 
-def without_gpu(cases: Iterable[Case], gpu: str) -> list[Case]:
+def leave_out_gpu(cases: Iterable[Case], gpu: str) -> list[Case]:
     kept = [(case, {g: t for g, t in case.throughputs.items() if g != gpu}) for case in cases]
     return [_with(case, throughputs=left) for case, left in kept if len(left) > 1]
 

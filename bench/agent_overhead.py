@@ -40,8 +40,8 @@ from trimtab.wire import Block, Segment, SessionClock, decode_segment, encode_se
 from bench import overhead_peers as peers
 from bench.figures import note
 from bench.overhead_machine import RestedMemory
-from bench.overhead_peers import Started
-from bench.overhead_server import Taken, TakingServer
+from bench.overhead_peers import RunningMonitor
+from bench.overhead_server import SenderUploads, TakingServer
 
 HERE = Path(__file__).resolve().parent
 TRACE = HERE / "data" / "busy_trace.json.gz"
@@ -170,7 +170,7 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="trimtab-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         server = TakingServer(folder)
-        started: list[Started] = []
+        started: list[RunningMonitor] = []
         missing: list[str] = []
         try:
             if with_peers:  # first, because installing them may take minutes
@@ -178,7 +178,7 @@ def measure(
             lasts = seconds + START_SECONDS + 20
             started = [*agents(folder, lasts, interval, server, hard_drivers), *started]
             time.sleep(START_SECONDS)
-            return measured(started, server, seconds), missing
+            return measure_monitors(started, server, seconds), missing
         finally:
             for each in started:
                 _end(each.process)
@@ -187,7 +187,7 @@ def measure(
 
 def agents(
     folder: Path, seconds: float, interval: float, server: TakingServer, hard_drivers: bool
-) -> list[Started]:
+) -> list[RunningMonitor]:
     """Start the agents for the CPU machine, with many loaders, often and, if there is a compiler,
     with GPUs.
     """
@@ -228,7 +228,7 @@ def _agent(
     server: TakingServer,
     load: list[str],
     more: dict[str, str] | None = None,
-) -> Started:
+) -> RunningMonitor:
     """`load`: a script and its arguments."""
     sender = "".join(letter if letter.isalnum() else "-" for letter in name)
     environment = os.environ | {
@@ -245,10 +245,12 @@ def _agent(
     process = subprocess.Popen(
         words, env=environment, text=True, stdin=subprocess.DEVNULL, start_new_session=True
     )
-    return Started(name, process, sender=sender)
+    return RunningMonitor(name, process, sender=sender)
 
 
-def measured(started: list[Started], server: TakingServer, seconds: float) -> list[Cost]:
+def measure_monitors(
+    started: list[RunningMonitor], server: TakingServer, seconds: float
+) -> list[Cost]:
     """Measure CPU time as the difference of the kernel's counts, memory as the peak."""
     watches = [_Watch(each, server.taken.get(each.sender)) for each in started]
     until = time.monotonic() + seconds
@@ -270,7 +272,7 @@ def measured(started: list[Started], server: TakingServer, seconds: float) -> li
 class _Watch:
     """One monitor's processes. For an agent only the first: the others are the training's."""
 
-    def __init__(self, started: Started, taken: Taken | None) -> None:
+    def __init__(self, started: RunningMonitor, taken: SenderUploads | None) -> None:
         self._started, self._taken = started, taken
         self._rss_bytes = 0
         self._cpu_before = self._cpu_seconds()

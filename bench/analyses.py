@@ -33,7 +33,7 @@ from advisor.store.chunks import Members
 from advisor.store.compaction import compact
 from advisor.store.index import ChunkRef, NodeHistory
 from advisor.store.tails import encode_tail
-from advisor.store.ticks import Column, Session, Ticks
+from advisor.store.ticks import SessionKey, TickColumn, Ticks
 from bench import looks
 from bench.own_service import own_service
 from rules.frame import Hardware
@@ -127,13 +127,13 @@ class GrowingRun:
         from webapp.analysis.evaluation import evaluate
         from webapp.analysis.models import Analysis
 
-        queue.want(self.run)
+        queue.queue_run(self.run)
         Analysis.objects.filter(run=self.run).update(finished_at=None, given_up_at=None)
         held = queue.claim(self.run.pk)
         assert held is not None
         began = time.process_time()
         outcome = evaluate(held)
-        queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
+        queue.finish_analysis(held, partial(outcome_rows.save, outcome), outcome.is_final)
         seconds = time.process_time() - began
         measured = outcome.measured
         assert measured is not None
@@ -175,7 +175,7 @@ class GrowingRun:
         from webapp.runs.models import Chunk
 
         at = self.began + hour * HOUR
-        known = Session(int(self.began.timestamp() * 10**6), str(session.pk))
+        known = SessionKey(int(self.began.timestamp() * 10**6), str(session.pk))
         ticks, steps = self._hour(place, known, hour)
         until = min(max(seconds - hour * 3600, 0.0), 3600.0)
         if not until:
@@ -208,12 +208,12 @@ class GrowingRun:
             self.raw_bytes += ref.size_bytes or 0
         del self.hours[place, hour]
 
-    def _hour(self, place: int, session: Session, hour: int) -> tuple[Ticks, Any]:
+    def _hour(self, place: int, session: SessionKey, hour: int) -> tuple[Ticks, Any]:
         if (place, hour) not in self.hours:
             at = self.began + hour * HOUR
             known = np.ones(TICKS_AN_HOUR, dtype=bool)
             times = int(at.timestamp() * 1000) + TICK_MS * np.arange(TICKS_AN_HOUR, dtype=np.int64)
-            columns = {name: Column(self._values(name, hour), known) for name in SERIES}
+            columns = {name: TickColumn(self._values(name, hour), known) for name in SERIES}
             ticks = Ticks(session, TICK_MS, times, columns)
             self.hours[place, hour] = ticks, self._steps(session, hour)
         return self.hours[place, hour]
@@ -234,7 +234,7 @@ class GrowingRun:
         noise = self.random.normal(0, 2, TICKS_AN_HOUR)
         return np.asarray(np.clip(np.round(60 + 25 * np.sin(walk / 15) + noise), 0, 100))
 
-    def _steps(self, session: Session, hour: int) -> Any:
+    def _steps(self, session: SessionKey, hour: int) -> Any:
         first = session.started_us + hour * 3600 * 10**6
         took = 980_000 + self.random.integers(0, 15_000, 3600 * RANKS)
         rows = [
@@ -249,7 +249,7 @@ class GrowingRun:
             for second in range(3600)
             for rank in range(RANKS)
         ]
-        return tables.of_rows([rows], tables.STEP_SCHEMA)
+        return tables.table_from_rows([rows], tables.STEP_SCHEMA)
 
 
 class _Nothing:
@@ -278,7 +278,7 @@ class Sums:
         return self.afresh / self.carried
 
 
-def measured(case: Case) -> Sums:
+def measure_case(case: Case) -> Sums:
     run, sums = GrowingRun(case), Sums()
     for seconds, weight in case.moments():
         run.grows_to(seconds)
@@ -303,7 +303,7 @@ def _reported(names: list[str]) -> Iterator[str]:
     for name in names:
         case = CASES[name]
         print(f"{case.hours} h on {case.nodes} nodes: with new hours, without, afresh")
-        sums = measured(case)
+        sums = measure_case(case)
         stored = sums.stored + sums.most_kept
         print(f"all: {sums.carried:.0f} CPU s, afresh {sums.afresh:.0f}: {sums.ratio:.1f} times")
         print(f"stored: {sums.stored:.2f} bytes a sample, columns at most {sums.most_kept:.2f}")

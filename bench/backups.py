@@ -80,11 +80,11 @@ class Fleet:
         from tests.running_service import wait_until
 
         def is_there() -> bool:
-            return sum(map(len, self.acknowledged())) >= segments
+            return sum(map(len, self.acknowledged_segments())) >= segments
 
         wait_until(is_there, FIRST_SECONDS, f"{segments} segments")
 
-    def acknowledged(self) -> list[set[int]]:
+    def acknowledged_segments(self) -> list[set[int]]:
         return [set(agent.acknowledged) for agent in self.agents]
 
     def finish(self, house: House) -> None:
@@ -132,9 +132,9 @@ def _carried_out(asked: argparse.Namespace, folder: Path) -> int:
         fleet = Fleet(made, asked.nodes, asked.seed)
         with fleet.writing():
             fleet.wait_for(FIRST_SEGMENTS * asked.nodes)
-            before = fleet.acknowledged()
+            before = fleet.acknowledged_segments()
             _manage(made, "backup", str(folder / "backup.tar"))
-            after = fleet.acknowledged()
+            after = fleet.acknowledged_segments()
         _restore(made, folder / "backup.tar")
         _compare(made, fleet, before, after, found)
         fleet.finish(made)

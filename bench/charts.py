@@ -29,7 +29,7 @@ from advisor.store.chunks import Members
 from advisor.store.compaction import compact
 from advisor.store.folder import FolderStore
 from advisor.store.index import ChunkRef, NodeHistory, SegmentRef
-from advisor.store.ticks import Column, Session, Ticks
+from advisor.store.ticks import SessionKey, TickColumn, Ticks
 from bench.figures import note
 from bench.own_service import own_service
 from rules.frame import Hardware
@@ -133,7 +133,7 @@ class StoredRuns:
         run = self._run("finished", start, timedelta(hours=hours))
         node = self._node(run, 1, GPUS)
         Compaction.objects.create(node=node)
-        session = Session(int(start.timestamp() * 10**6), str(uuid4()))
+        session = SessionKey(int(start.timestamp() * 10**6), str(uuid4()))
         ticks, steps = _ticks(session, start), _steps(session.id, start)
         for hour in range(hours):
             at = start.replace(minute=0) + hour * HOUR
@@ -296,23 +296,23 @@ def _values(gpus: int, ticks: int) -> dict[str, np.ndarray]:
     return values | {f"host.other{i}_pct": percent() for i in range(100 - len(values))}
 
 
-def _ticks(session: Session, start: datetime) -> Ticks:
+def _ticks(session: SessionKey, start: datetime) -> Ticks:
     times = int(start.timestamp() * 1000) + 500 * np.arange(TICKS_AN_HOUR, dtype=np.int64)
     known = np.ones(TICKS_AN_HOUR, dtype=bool)
     columns = {
-        name: Column(values.astype(np.int64), known)
+        name: TickColumn(values.astype(np.int64), known)
         for name, values in _values(GPUS, TICKS_AN_HOUR).items()
     }
     return Ticks(session, 500, times, columns)
 
 
-def _other(name: str, column: Column, hour: int) -> Column:
+def _other(name: str, column: TickColumn, hour: int) -> TickColumn:
     """Return the column for another hour: no hour is like another, so that answers don't compress
     better than real ones.
     """
     if name.endswith("_total"):
         return column
-    return Column(np.roll(column.values, hour * 613) + hour % 7, column.known)
+    return TickColumn(np.roll(column.values, hour * 613) + hour % 7, column.known)
 
 
 def _steps(session_id: str, start: datetime) -> Any:
@@ -323,7 +323,7 @@ def _steps(session_id: str, start: datetime) -> Any:
         for step in range(STEPS_AN_HOUR)
         for rank, took in enumerate([(1, 990_000 + step, 90_000, 64)] * RANKS)
     ]
-    return tables.of_rows([rows], tables.STEP_SCHEMA)
+    return tables.table_from_rows([rows], tables.STEP_SCHEMA)
 
 
 def _live_segments(run_id: Any, machine_id: str, start: datetime) -> list[Segment]:

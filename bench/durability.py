@@ -89,7 +89,7 @@ def row_writer(folder: Path, synchronous: str, group: int = 1) -> Callable[[int]
     return write
 
 
-def measured(name: str, write: Callable[[int], None], segments: int) -> Figures:
+def measure_writes(name: str, write: Callable[[int], None], segments: int) -> Figures:
     waits: list[float] = []
     cpu_began = time.process_time()
     for number in range(segments):
@@ -104,16 +104,16 @@ def all_figures(folder: Path, segments: int) -> Iterable[Figures]:
     def objects(name: str, **steps: bool) -> Figures:
         place = folder / name.replace(" ", "-").replace(",", "")
         place.mkdir()
-        return measured(name, object_writer(place, **steps), segments)
+        return measure_writes(name, object_writer(place, **steps), segments)
 
     yield objects("object", syncs_file=False, syncs_folder=False)
     yield objects("object, fsync of the file", syncs_file=True, syncs_folder=False)
     yield objects("object, fsync of file and folder", syncs_file=True, syncs_folder=True)
     for synchronous in ("NORMAL", "FULL"):
         write = row_writer(folder, synchronous)
-        yield measured(f"rows, synchronous={synchronous}", write, segments)
+        yield measure_writes(f"rows, synchronous={synchronous}", write, segments)
     write = row_writer(folder, "FULL", GROUP)
-    yield measured(f"rows, synchronous=FULL, {GROUP} segments a commit", write, segments)
+    yield measure_writes(f"rows, synchronous=FULL, {GROUP} segments a commit", write, segments)
 
 
 def main() -> int:

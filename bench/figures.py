@@ -34,7 +34,7 @@ def note(promise: str, measured: str, is_kept: bool, peer: str = "", **counts: i
             file.write(json.dumps(asdict(figure)) + "\n")
 
 
-def noted(path: Path) -> Iterator[Figure]:
+def read_figures(path: Path) -> Iterator[Figure]:
     """Return what a benchmark wrote to the file; nothing if it wrote none."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return (Figure(**json.loads(line)) for line in lines)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from bench.figures import FILE_VARIABLE, Figure, noted
+from bench.figures import FILE_VARIABLE, Figure, read_figures
 from bench.promises import PROMISES, Promise
 
 LOOK_SECONDS = 0.2
@@ -98,7 +98,7 @@ class Measurement:
         try:
             while not ended:
                 ended, status, usage = os.wait4(process.pid, os.WNOHANG)
-                yield from noted(file)
+                yield from read_figures(file)
                 time.sleep(0 if ended else LOOK_SECONDS)
         finally:
             if not ended:
@@ -109,7 +109,7 @@ class Measurement:
             self.cpu_seconds = usage.ru_utime + usage.ru_stime
 
 
-def measured(command: Command) -> Iterator[Figure]:
+def measure_command(command: Command) -> Iterator[Figure]:
     """Run a benchmark, and yield its figures."""
     yield from Measurement(command).figures()
 

@@ -38,7 +38,7 @@ from bench import fleet_peer
 from bench.cpu_meter import CpuMeter
 from bench.figures import note
 from bench.fleet_bodies import LENGTH, SECONDS, SERIES, VARIANTS, Tail, VirtualNode, tails
-from bench.fleet_load import Plan, Sender, Taken, fleet
+from bench.fleet_load import Plan, Sender, ServiceAnswers, fleet
 from bench.fleet_peer import Peer
 from bench.fleet_rows import Lag
 from tests.faults.postgres import Cluster
@@ -69,12 +69,12 @@ class Reading:
 
 
 @dataclass
-class Measured:
+class FleetMeasurement:
     """One load on one service."""
 
     nodes: int
     seconds: float
-    taken: Taken
+    taken: ServiceAnswers
     lag: Lag
     longest_lag: float
     analysed_late: int
@@ -166,7 +166,7 @@ def database(kind: str, folder: Path) -> Iterator[Database]:
         cluster.stop()
 
 
-def measured(options: argparse.Namespace, nodes: int) -> Measured:
+def measure_service(options: argparse.Namespace, nodes: int) -> FleetMeasurement:
     """Measure on a new service, which is stopped afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="trimtab-fleet-") as folder,
@@ -204,8 +204,8 @@ async def _load(
     options: argparse.Namespace,
     nodes: int,
     meter: CpuMeter,
-) -> Measured:
-    taken, pool = Taken(), tails(SERIES, VARIANTS, LENGTH)
+) -> FleetMeasurement:
+    taken, pool = ServiceAnswers(), tails(SERIES, VARIANTS, LENGTH)
     silent = (options.seconds - options.outage) / 2
     plan = Plan(options.ramp, (silent, silent + options.outage), options.seconds)
     file = service.data_dir / "trimtab.sqlite3"
@@ -227,20 +227,22 @@ async def _load(
     late = lag.analysed_late(taken.answered_at, now, FIRST_ANALYSIS_SECONDS)
     longest = max([*waited, *lag.seconds])
     drained = max(0.0, taken.drained_at - began - plan.silence[1]) if options.outage else 0.0
-    return Measured(nodes, seconds, taken, lag, longest, late, drained, meter.seconds(), begun)
+    return FleetMeasurement(
+        nodes, seconds, taken, lag, longest, late, drained, meter.seconds(), begun
+    )
 
 
 async def _warm(service: Service, token: str, segments: list[Tail]) -> None:
     """Send the first upload: it makes the web server import what it needs, once in its life."""
     node, plan = VirtualNode("first", token, segments, time.time_ns()), Plan(0, (0, 0), 0.1)
-    await Sender(node, service.port, Taken(), plan).run(time.monotonic(), 0)
+    await Sender(node, service.port, ServiceAnswers(), plan).run(time.monotonic(), 0)
 
 
 def _ingest_seconds(cpu: Mapping[str, float]) -> float:
     return sum(cpu.get(name, 0.0) for name in INGEST)
 
 
-def report(one: Measured) -> None:
+def report(one: FleetMeasurement) -> None:
     taken, millions = one.taken, max(one.taken.samples, 1) / 1e6
     print(f"{one.nodes} nodes, {one.seconds:.0f} s")
     print(f"  {taken.samples / one.seconds:,.0f} samples/s accepted", end=", ")
@@ -262,7 +264,7 @@ def report(one: Measured) -> None:
         print(f"  the backlog was gone {one.drained_seconds:.0f} s after the outage")
 
 
-def beside(one: Measured, peer: Peer | None, kind: str) -> bool:
+def print_ratios(one: FleetMeasurement, peer: Peer | None, kind: str) -> bool:
     """Prints the ratios to MLflow; whether they are as promised."""
     if peer is None:
         note("ingest", "MLflow can't be measured here", is_kept=False)
@@ -285,13 +287,13 @@ def _peer(options: argparse.Namespace) -> Peer | None:
         database(options.database, Path(folder) / "postgres") as rows,
     ):
         try:
-            return fleet_peer.measured(PEER_SECONDS, SERIES, rows.peer_store, rows.processes)
+            return fleet_peer.measure_peer(PEER_SECONDS, SERIES, rows.peer_store, rows.processes)
         except (OSError, AssertionError, subprocess.SubprocessError) as error:
             print(f"NO PEER: MLflow's server can't be measured: {error}", file=sys.stderr)
             return None
 
 
-def growth(every: list[Measured]) -> float:
+def growth(every: list[FleetMeasurement]) -> float:
     """Return the CPU a million samples with the most nodes, over that with the fewest."""
     costs = [sum(one.cpu.values()) / max(one.taken.samples, 1) for one in every]
     return costs[-1] / costs[0]
@@ -312,7 +314,7 @@ def main() -> int:
     options = parser.parse_args()
     peers, every = [_peer(options)], []
     for nodes in sorted(options.nodes):
-        every.append(measured(options, nodes))
+        every.append(measure_service(options, nodes))
         report(every[-1])
     last = every[-1]
     grown = growth(every)
@@ -321,7 +323,7 @@ def main() -> int:
     is_held = last.is_held(options.outage > 0) and grown <= MOST_GROWTH
     note("fleet", f"{last.taken.samples / last.seconds:,.0f} samples/s", is_held)
     peers.append(_peer(options))
-    is_cheap = beside(last, fleet_peer.together(peers), options.database)
+    is_cheap = print_ratios(last, fleet_peer.sum_peers(peers), options.database)
     is_short = last.known_ms <= MOST_CPU_MS
     note("upload", f"{last.known_ms:.1f} ms", is_short)
     return 0 if (is_held and is_cheap and is_short) or not options.check else 1

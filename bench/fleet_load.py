@@ -32,7 +32,7 @@ class Plan:
 
 
 @dataclass
-class Taken:
+class ServiceAnswers:
     """The answers of the service."""
 
     samples: int = 0
@@ -57,7 +57,7 @@ class Taken:
 class Sender:
     """The uploads of one node over one connection."""
 
-    def __init__(self, node: VirtualNode, port: int, taken: Taken, plan: Plan) -> None:
+    def __init__(self, node: VirtualNode, port: int, taken: ServiceAnswers, plan: Plan) -> None:
         self._node, self._port, self._taken, self._plan = node, port, taken, plan
         self._kept: list[int] = []
         self._answered = taken.answered_at.setdefault(node.run_id, [])
@@ -143,7 +143,7 @@ def fleet(
     tokens: Sequence[str],
     pool: Sequence[list[Tail]],
     plan: Plan,
-    taken: Taken,
+    taken: ServiceAnswers,
 ) -> list[Coroutine[Any, Any, None]]:
     """Return the work of nodes that begin now, spread over the tokens' workspaces and some jobs."""
     began = time.monotonic()

@@ -18,7 +18,7 @@ import psutil
 
 from bench.cpu_meter import CpuMeter, Roots
 from bench.fleet_bodies import HERTZ, SECONDS, series_names
-from bench.overhead_peers import installed
+from bench.overhead_peers import install_package
 from tests.running_service import free_port, wait_until
 
 MOST_METRICS = 1000
@@ -40,7 +40,7 @@ class Peer:
         return self.samples / self.cpu_seconds
 
 
-def together(peers: Sequence[Peer | None]) -> Peer | None:
+def sum_peers(peers: Sequence[Peer | None]) -> Peer | None:
     """Return the sum of several measurements; None if one is missing."""
     every = [peer for peer in peers if peer is not None]
     if len(every) < len(peers):
@@ -48,7 +48,7 @@ def together(peers: Sequence[Peer | None]) -> Peer | None:
     return Peer(sum(one.samples for one in every), sum(one.cpu_seconds for one in every))
 
 
-def measured(seconds: float, series: int, store: str, database: Roots) -> Peer:
+def measure_peer(seconds: float, series: int, store: str, database: Roots) -> Peer:
     """Measure nodes that log 10 s of their series repeatedly, as fast as it is taken.
 
     Args:
@@ -80,7 +80,7 @@ def measured(seconds: float, series: int, store: str, database: Roots) -> Peer:
 def _server(folder: Path, store: str) -> Iterator[tuple[int, psutil.Process]]:
     cache = Path.home() / ".cache" / "trimtab-bench"
     cache.mkdir(parents=True, exist_ok=True)
-    python, port = installed("mlflow", cache, "psycopg[binary]"), free_port()
+    python, port = install_package("mlflow", cache, "psycopg[binary]"), free_port()
     command = [str(Path(python).parent / "mlflow"), "server", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--backend-store-uri", store]
     command += ["--default-artifact-root", str(folder / "artefacts")]

@@ -79,7 +79,7 @@ class Result:
         )
 
 
-def tried(decoder: Decoder, inputs: int, seed: int) -> Result:
+def try_inputs(decoder: Decoder, inputs: int, seed: int) -> Result:
     """Tries so many inputs. Stops after 20 problems."""
     found, began = Result(decoder.name), time.perf_counter()
     before = _peak_bytes()
@@ -133,9 +133,9 @@ def _peak_bytes() -> int:
 
 def decoders() -> dict[str, Decoder]:
     """Return the decoders by name. Django must be set up."""
-    from bench.fuzz_decoders import every
+    from bench.fuzz_decoders import all_decoders
 
-    return {decoder.name: decoder for decoder in every()}
+    return {decoder.name: decoder for decoder in all_decoders()}
 
 
 def main() -> int:
@@ -177,7 +177,7 @@ def _results(asked: argparse.Namespace) -> Iterator[Result]:
     shares = sum(decoder.share for decoder in chosen)
     for decoder in chosen:
         inputs = math.ceil(asked.inputs * decoder.share / shares)
-        yield _told(tried(decoder, inputs, asked.seed))
+        yield _told(try_inputs(decoder, inputs, asked.seed))
     if asked.http:
         from bench.fuzz_http import tried_over_http
 

@@ -49,7 +49,7 @@ def agent() -> FakeAgent:
     return FakeAgent(Client(), "", run_id=UUID(int=1), session_id=UUID(int=2))
 
 
-def every() -> Iterator[Decoder]:
+def all_decoders() -> Iterator[Decoder]:
     segment = encode_segment(hostile.whole_segment(agent()))
     declaration = agent().declaration_body(owner="ada", tags={"team": "a"}, parameters={"lr": 0.1})
     yield Decoder("segment", hostile.Damage(segment).body, decode_segment, (WireError,))
@@ -59,7 +59,7 @@ def every() -> Iterator[Decoder]:
     yield Decoder("rates CSV", _damaged_rates, _rates, ())
     yield Decoder("discount form", _discount, _checked_discount, ())
     yield Decoder("stored chunk", _damaged(_chunk()), _stored_chunk, _BROKEN)
-    yield from fuzz_imports.every()
+    yield from fuzz_imports.import_decoders()
 
 
 _BROKEN = (pa.ArrowException, chunks.ChunkError, OSError)
@@ -112,7 +112,7 @@ def _chunk() -> bytes:
     hot = segments.read_segment(_ref(), encode_segment(agent().segment(0)))
     members = chunks.Members()
     members.add_all([hot])
-    return chunks.encode_ticks(ticks.merged(segments.ticks_of([hot])), members)
+    return chunks.encode_ticks(ticks.merge_ticks(segments.ticks_of([hot])), members)
 
 
 def _damaged(body: bytes) -> Callable[[random.Random], bytes]:

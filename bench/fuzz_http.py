@@ -17,7 +17,7 @@ from uuid import UUID
 import requests
 
 from bench.fuzz import MOST_MORE_BYTES, MOST_PROBLEMS, OVER_HTTP, Result
-from bench.fuzz_requests import MLFLOW, HostileRequest, every
+from bench.fuzz_requests import MLFLOW, HostileRequest, make_requests
 from bench.hostile import web_processes
 from tests.running_service import Service, wait_until
 
@@ -45,7 +45,7 @@ class Sender:
     def send_all(self, inputs: int, seed: str) -> set[UUID]:
         """Send so many hostile requests. Return the runs of which uploads were accepted."""
         accepted = set()
-        for number, asked in enumerate(every(inputs, seed, self.call)):
+        for number, asked in enumerate(make_requests(inputs, seed, self.call)):
             status = self.send(asked, f"seed {seed}, input {number}")
             self.found.outcomes["accepted" if 200 <= status < 300 else "refused"] += 1
             if status == 200 and asked.run_id:

@@ -40,7 +40,7 @@ _FACTS = {
 }
 
 
-def every() -> Iterator[Decoder]:
+def import_decoders() -> Iterator[Decoder]:
     for form in FORMATS:
         files, stated = _recorded(form)
         refusals = (NotImportableError,)

@@ -43,10 +43,14 @@ class HostileRequest:
     is_mlflow: bool = False
 
 
-def every(count: int, seed: str, call: Call) -> Iterator[HostileRequest]:
+def make_requests(count: int, seed: str, call: Call) -> Iterator[HostileRequest]:
     """Yield so many requests: five of ten are an agent's, three MLflow's, and two imports."""
     chance = random.Random(seed)
-    agents, clients, imports = uploads(chance), mlflow_calls(chance, call), imported(chance)
+    agents, clients, imports = (
+        uploads(chance),
+        mlflow_calls(chance, call),
+        make_import_requests(chance),
+    )
     turns = [agents] * 5 + [clients] * 3 + [imports] * 2
     for number in range(count):
         yield next(turns[number % len(turns)])
@@ -191,7 +195,7 @@ def _file(chance: random.Random, known: dict[str, Any]) -> HostileRequest:
 # Imports
 
 
-def imported(chance: random.Random) -> Iterator[HostileRequest]:
+def make_import_requests(chance: random.Random) -> Iterator[HostileRequest]:
     """Yield parts, descriptions that name them, and archives, under hostile names and kinds."""
     while True:
         agent = _agent(chance, "import")

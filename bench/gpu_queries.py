@@ -36,12 +36,12 @@ def main() -> int:
         print(f"no GPU can be read here: {error}", file=sys.stderr)
         return 1
     print(f"{device.card.model}: milliseconds of CPU, and how often the agent asks")
-    for line in priced(device, rounds):
+    for line in price_queries(device, rounds):
         print(line)
     return 0
 
 
-def priced(device: Device, rounds: int) -> list[str]:
+def price_queries(device: Device, rounds: int) -> list[str]:
     """Return a line for each query: its price, the longest-paused price, and its pause."""
     prices = _prices(device, [PAUSE_SECONDS] * rounds)
     later = _prices(device, [LONG_PAUSE_SECONDS] * 2)

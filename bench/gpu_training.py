@@ -82,7 +82,7 @@ def small_layers() -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(64, 10)).to(DEVICE)
 
 
-def on_gpu(batch: int, *shape: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def gpu_batch(batch: int, *shape: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     batch = batch if HAS_GPU else 2
     images = torch.randn(batch, *shape, device=DEVICE)
     labels = torch.randint(0, 10, (batch,), device=DEVICE)
@@ -126,13 +126,13 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
 
 
-def busy(truth: Truth, seconds: float) -> None:
-    Loop(network(), truth).run(on_gpu(256, 3, 224, 224), seconds)
+def train_busy(truth: Truth, seconds: float) -> None:
+    Loop(network(), truth).run(gpu_batch(256, 3, 224, 224), seconds)
 
 
-def synchronised(truth: Truth, seconds: float) -> None:
+def train_synchronised(truth: Truth, seconds: float) -> None:
     """Train synchronised, and also write its truth every second, for a reader meanwhile."""
-    loop, batches = Loop(network(), truth, synchronised=True), on_gpu(64, 3, 224, 224)
+    loop, batches = Loop(network(), truth, synchronised=True), gpu_batch(64, 3, 224, 224)
     until = time.time() + seconds
     while time.time() < until:
         loop.run(batches, 1.0)
@@ -144,13 +144,13 @@ def slow_input(truth: Truth, seconds: float) -> None:
     Loop(network(), truth).run(loader, seconds)
 
 
-def tiny(truth: Truth, seconds: float) -> None:
-    Loop(small_layers(), truth).run(on_gpu(8, 64), seconds)
+def train_tiny(truth: Truth, seconds: float) -> None:
+    Loop(small_layers(), truth).run(gpu_batch(8, 64), seconds)
 
 
 def phases(truth: Truth, seconds: float) -> None:
     """Spend a third of the time each on training, evaluation with checkpoints, and the rest."""
-    loop, batches = Loop(network(), truth), on_gpu(128, 3, 224, 224)
+    loop, batches = Loop(network(), truth), gpu_batch(128, 3, 224, 224)
     loop.run(batches, seconds / 3)
     loop.model.eval()
     until = time.time() + seconds / 6
@@ -204,7 +204,7 @@ def transformer(truth: Truth, seconds: float) -> None:
 
 def memory(truth: Truth, seconds: float) -> None:
     """Ends with torch's error, on a GPU."""
-    Loop(network(), truth).run(on_gpu(64, 3, 224, 224), steps=20)
+    Loop(network(), truth).run(gpu_batch(64, 3, 224, 224), steps=20)
     truth.write()
     kept = []
     while HAS_GPU:
@@ -215,7 +215,7 @@ def pairs(truth: Truth, seconds: float) -> None:
     """Turns with and without the hook, in one process: only the hook differs."""
     from torch.optim import optimizer as optimizers
 
-    loop, batches = Loop(small_layers(), truth), on_gpu(8, 64)
+    loop, batches = Loop(small_layers(), truth), gpu_batch(8, 64)
     hooks = optimizers._global_optimizer_post_hooks
     hooked = dict(hooks)
     turns: dict[bool, list[float]] = {True: [], False: []}
@@ -236,10 +236,10 @@ def pairs(truth: Truth, seconds: float) -> None:
 
 
 MODES = {
-    "busy": busy,
-    "synchronised": synchronised,
+    "busy": train_busy,
+    "synchronised": train_synchronised,
     "input": slow_input,
-    "tiny": tiny,
+    "tiny": train_tiny,
     "phases": phases,
     "transformer": transformer,
     "memory": memory,

@@ -102,7 +102,7 @@ def _questions(history: _History) -> Iterator[tuple[str, Callable[[], None]]]:
 
     def judge() -> None:
         with transaction.atomic():
-            verdicts.judge(newest)
+            verdicts.judge_run(newest)
 
     pages = len(runs) // 50
     yield "the home page", history.page("/")

@@ -67,7 +67,7 @@ def alone():
     from trimtab.hooks import pytorch
     from trimtab import sdk
     for _ in range(2): turn(hooked)
-    pytorch.training.stepped(optimizer)
+    pytorch.training.note_step(optimizer)
     recorder = sdk.attached.recorder
     class Iterator: pass
     it = Iterator()
@@ -77,7 +77,7 @@ def alone():
     hooked_next = pytorch._timed_next(fetch, torch.is_grad_enabled)
     best = lambda call: min(timeit.repeat(call, number=20_000, repeat=5)) / 20_000 * 1e6
     batch = best(lambda: hooked_next(it)) - best(lambda: fetch(it))
-    return batch, best(lambda: pytorch.training.stepped(optimizer, (), {}))
+    return batch, best(lambda: pytorch.training.note_step(optimizer, (), {}))
 
 def turn(ways):
     DataLoader.__iter__, iterator.__next__ = ways[:2]

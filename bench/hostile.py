@@ -37,7 +37,7 @@ SEGMENT_TYPE = "application/vnd.trimtab.segment+json"
 
 
 @dataclass(frozen=True)
-class Measured:
+class RequestCost:
     name: str
     status: int
     field: str
@@ -117,7 +117,7 @@ def _peak_bytes(process: psutil.Process) -> int:
     return int(line.split()[1]) * 1024
 
 
-def measured(service: Service, name: str, address: str, body: bytes) -> Measured:
+def measure_request(service: Service, name: str, address: str, body: bytes) -> RequestCost:
     processes = web_processes(service)
     for process in processes:
         Path(f"/proc/{process.pid}/clear_refs").write_text("5", encoding="ascii")
@@ -132,22 +132,22 @@ def measured(service: Service, name: str, address: str, body: bytes) -> Measured
     seconds = time.perf_counter() - began
     more = max(_peak_bytes(process) - before[process.pid] for process in processes)
     field = answer.json().get("field", "") if answer.status_code >= 400 else ""
-    return Measured(name, answer.status_code, field, seconds, max(more, 0))
+    return RequestCost(name, answer.status_code, field, seconds, max(more, 0))
 
 
-def measure(service: Service) -> tuple[Measured, list[Measured]]:
+def measure(service: Service) -> tuple[RequestCost, list[RequestCost]]:
     """Measure the baseline, and each hostile body. Raises AssertionError if the run was touched."""
     agent = FakeAgent(Client(), service.token)
     base = f"/api/v1/runs/{agent.run_id}/segments/{agent.session_id}"
-    good = measured(
+    good = measure_request(
         service, "a good segment", f"{base}/0", encode_segment(agent.segment(0, last=True))
     )
     assert good.status == 200, good
     kept = _run(service, agent.run_id)
-    answers = [measured(service, n, f"{base}/1", body) for n, body in hostile_bodies(agent)]
+    answers = [measure_request(service, n, f"{base}/1", body) for n, body in hostile_bodies(agent)]
     foreign = f"/api/v1/runs/{uuid4()}/segments/{agent.session_id}/1"
     body = encode_segment(agent.segment(1))
-    answers.append(measured(service, "the run id of another address", foreign, body))
+    answers.append(measure_request(service, "the run id of another address", foreign, body))
     assert _run(service, agent.run_id) == kept, "the run was touched"
     return good, answers
 

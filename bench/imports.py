@@ -26,7 +26,7 @@ from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
 from bench import rules_trace as trace
 from bench.figures import note
-from bench.smdebug import Took, command, peer_python, read, said, shown
+from bench.smdebug import ReadCost, command, peer_python, print_cost, read, run_command
 
 FOLDS, SPEED_RATIO, MOST_BYTES = 20, 6.0, 600_000_000
 STATED = Stated(
@@ -38,7 +38,7 @@ STATED = Stated(
 )
 
 
-def measure(folder: Path, folds: int) -> Took:
+def measure(folder: Path, folds: int) -> ReadCost:
     """Import the folder in this process, and judge the run."""
     began = time.process_time()
     imported = import_path(folder, STATED)
@@ -51,20 +51,20 @@ def measure(folder: Path, folds: int) -> Took:
     assert len(report.judgements) > 20
     assert not any("The rule failed" in j.verdict.summary for j in report.judgements)
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Took(trace.records(folds), seconds + judging, peak, judging)
+    return ReadCost(trace.records(folds), seconds + judging, peak, judging)
 
 
-def ours(folder: Path, folds: int) -> Took:
+def measure_ours(folder: Path, folds: int) -> ReadCost:
     """Return the best of three processes, because other load only adds time."""
     words = [sys.executable, "-m", "bench.imports", "--measure", str(folder), str(folds)]
-    return min((said(words) for _ in range(3)), key=lambda took: took.seconds)
+    return min((run_command(words) for _ in range(3)), key=lambda took: took.seconds)
 
 
 def compare(given: Path | None, folder: Path) -> list[str]:
     """Print all figures. Returns the broken promises."""
     trace.sagemaker(folder / "job", FOLDS)
-    own = ours(folder / "job", FOLDS)
-    shown("ours, to verdicts", own)
+    own = measure_ours(folder / "job", FOLDS)
+    print_cost("ours, to verdicts", own)
     print(f"of which the rules, cost and advice: {own.part_seconds:.2f} CPU s")
     note("imports_memory", f"{own.peak_bytes / 1e6:.0f} MB", own.peak_bytes <= MOST_BYTES)
     broken = []
@@ -74,7 +74,7 @@ def compare(given: Path | None, folder: Path) -> list[str]:
     if python is None:
         return [*broken, "not compared with smdebug"]
     peer = read(python, folder / "job")
-    shown("smdebug reads", peer)
+    print_cost("smdebug reads", peer)
     ratio = own.records_per_second / peer.records_per_second
     print(f"{ratio:.1f} x its speed, {own.peak_bytes / peer.peak_bytes:.2f} of its memory")
     theirs = f"smdebug {peer.records_per_second:,.0f} records/s, only reading"

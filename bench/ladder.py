@@ -54,7 +54,7 @@ def heavy_tails(random: np.random.Generator, count: int, variation: float) -> Va
     return random.standard_t(3, count) * variation / np.sqrt(3)
 
 
-def correlated(random: np.random.Generator, count: int, variation: float) -> Values:
+def draw_correlated(random: np.random.Generator, count: int, variation: float) -> Values:
     """Draw AR(0.7) of that standard deviation."""
     values = random.normal(0, variation, count)
     for n in range(1, count):
@@ -68,7 +68,7 @@ def outliers(random: np.random.Generator, count: int, variation: float) -> Value
     return lognormal(random, count, variation) + is_odd * np.log(random.uniform(1.2, 1.6, count))
 
 
-MOST_ALARMS = {lognormal: 0.02, heavy_tails: 0.05, correlated: 0.1, outliers: 0.05}
+MOST_ALARMS = {lognormal: 0.02, heavy_tails: 0.05, draw_correlated: 0.1, outliers: 0.05}
 MOST_WITH_SLOW_NODE = 0.1
 MOST_UNNAMED = 0.33
 """The share with two kinds of machines that nobody knows. Three runs on one kind, then two on the
@@ -83,7 +83,7 @@ LEAST_LASTING = {0.02: 0.9, 0.05: 0.75}
 """The share of changes by +10 % that are confirmed within eight runs, by the variation."""
 
 
-def judged(
+def judge_values(
     values: Values, machines: Sequence[str] = (), times: Sequence[datetime] = ()
 ) -> list[JudgedRun]:
     """Judge runs of these logarithms, daily ones if no times are given."""
@@ -121,7 +121,7 @@ def main() -> int:
     failed: list[str] = []
     for variation in VARIATIONS:
         print(f"run-to-run variation {variation:.0%}")
-        broken = list(everything(random, variation, arguments.histories))
+        broken = list(print_figures(random, variation, arguments.histories))
         failed += broken if variation == PROMISED_AT else []
     print("levels that few things fool")
     failed += few_fool(np.random.default_rng(SEED), arguments.histories // 2)
@@ -131,7 +131,7 @@ def main() -> int:
     return 1 if arguments.check and failed else 0
 
 
-def everything(random: np.random.Generator, variation: float, times: int) -> Iterator[str]:
+def print_figures(random: np.random.Generator, variation: float, times: int) -> Iterator[str]:
     """Prints all figures at one variation, and yields those that break a promise."""
     yield from newest_runs(random, variation, 4 * times if variation == PROMISED_AT else times)
     yield from quiet_histories(random, variation, times // 2)
@@ -147,7 +147,7 @@ def newest_runs(random: np.random.Generator, variation: float, times: int) -> It
     def called(before: int, step: float, *directions: str) -> bool:
         values = lognormal(random, before + 1, variation)
         values[-1] += np.log1p(step)
-        return is_called(judged(values)[-1], *directions)
+        return is_called(judge_values(values)[-1], *directions)
 
     false = {n: share(times, partial(called, n, 0.0)) for n in RUNS_BEFORE}
     power = {n: share(times, partial(called, n, 0.1, WORSE)) for n in RUNS_BEFORE}
@@ -183,7 +183,7 @@ def quiet_histories(random: np.random.Generator, variation: float, times: int) -
 
 
 def _alarmed(random: np.random.Generator, noise: Callable[..., Values], variation: float) -> bool:
-    return is_alarmed(judged(noise(random, LENGTH, variation)))
+    return is_alarmed(judge_values(noise(random, LENGTH, variation)))
 
 
 def _slow_node_alarmed(random: np.random.Generator, variation: float, *, is_named: bool) -> bool:
@@ -192,7 +192,7 @@ def _slow_node_alarmed(random: np.random.Generator, variation: float, *, is_name
     """
     node = random.integers(0, 4, LENGTH)
     values = lognormal(random, LENGTH, variation) + (node == 0) * np.log(1.08)
-    return is_alarmed(judged(values, [f"node-{n}" for n in node] if is_named else ()))
+    return is_alarmed(judge_values(values, [f"node-{n}" for n in node] if is_named else ()))
 
 
 def levels(random: np.random.Generator, variation: float, times: int) -> Iterator[str]:
@@ -215,8 +215,8 @@ def _fix(random: np.random.Generator, variation: float) -> tuple[bool, bool]:
     """Judge 8 runs, then 2 that take 15 % longer, and then 2 as before."""
     values = lognormal(random, 12, variation)
     values[8:10] += np.log(1.15)
-    first = judged(values[:11])[-1]
-    second = judged(values)[-1]
+    first = judge_values(values[:11])[-1]
+    second = judge_values(values)[-1]
     is_confirmed = second.status == CONFIRMED and second.regression is None
     return is_called(first, BETTER), is_confirmed
 
@@ -225,13 +225,13 @@ def _after_improvement(random: np.random.Generator, variation: float) -> bool:
     values = lognormal(random, 6, variation)
     values[1:] += np.log(0.8)
     values[5] += np.log(1.15)
-    return is_called(judged(values)[-1], WORSE)
+    return is_called(judge_values(values)[-1], WORSE)
 
 
 def _small_step(random: np.random.Generator, variation: float) -> bool:
     values = lognormal(random, 24, variation)
     values[12:] += np.log(1.06)
-    return is_alarmed(judged(values), WORSE)
+    return is_alarmed(judge_values(values), WORSE)
 
 
 def drifts(random: np.random.Generator, variation: float, times: int) -> Iterator[str]:
@@ -240,7 +240,7 @@ def drifts(random: np.random.Generator, variation: float, times: int) -> Iterato
         trend = np.arange(LENGTH) * np.log1p(rate)
 
         def found(trend: Values = trend) -> bool:
-            return is_alarmed(judged(lognormal(random, LENGTH, variation) + trend), WORSE)
+            return is_alarmed(judge_values(lognormal(random, LENGTH, variation) + trend), WORSE)
 
         seen = share(times, found)
         print(f"  +{rate:.1%} a day for 60 days: found {seen:.2f}")
@@ -289,7 +289,7 @@ def _confirmed_within(random: np.random.Generator, variation: float) -> list[int
     return [
         most
         for most in LASTING_WITHIN
-        if is_alarmed(judged(values[: LASTING_BEFORE + most]), WORSE)
+        if is_alarmed(judge_values(values[: LASTING_BEFORE + most]), WORSE)
     ]
 
 
@@ -299,7 +299,7 @@ def _weekends_alarmed(random: np.random.Generator, variation: float) -> bool:
     times = [first + timedelta(days=n) for n in range(LENGTH)]
     is_weekend = np.array([at.weekday() >= 5 for at in times])
     values = lognormal(random, LENGTH, variation) + is_weekend * np.log(WEEKENDS)
-    return is_alarmed(judged(values, times=times))
+    return is_alarmed(judge_values(values, times=times))
 
 
 def _nights_alarmed(random: np.random.Generator, variation: float) -> bool:
@@ -309,13 +309,13 @@ def _nights_alarmed(random: np.random.Generator, variation: float) -> bool:
     times = [first + n * apart for n in range(2 * LENGTH)]
     is_night = np.array([at.hour < 6 for at in times])
     values = lognormal(random, len(times), variation) + is_night * np.log(NIGHTS)
-    return is_alarmed(judged(values, times=times))
+    return is_alarmed(judge_values(values, times=times))
 
 
 def _two_kinds_alarmed(random: np.random.Generator, variation: float) -> bool:
     """Return whether runs on either of two kinds of machines, ten percent off, raise an alarm."""
     kinds = np.where(random.random(LENGTH) < 0.5, np.log(0.9), np.log(1.1))
-    return is_alarmed(judged(lognormal(random, LENGTH, variation) + kinds))
+    return is_alarmed(judge_values(lognormal(random, LENGTH, variation) + kinds))
 
 
 if __name__ == "__main__":

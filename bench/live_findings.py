@@ -29,7 +29,7 @@ from trimtab.wire import Block, Segment, StepBlock
 
 from bench.figures import note
 from bench.fleet_bodies import LENGTH, SECONDS, SERIES, VARIANTS, tails
-from bench.fleet_load import Plan, Taken, fleet
+from bench.fleet_load import Plan, ServiceAnswers, fleet
 from tests.running_service import Service
 from tests.service.uploads import FakeAgent
 
@@ -58,7 +58,7 @@ class OtherNodes(threading.Thread):
 
     def __init__(self, service: Service, nodes: int) -> None:
         super().__init__(daemon=True)
-        self.nodes, self.taken = nodes, Taken()
+        self.nodes, self.taken = nodes, ServiceAnswers()
         self._port, self._tokens = service.port, [service.token]
         self._pool = tails(SERIES, VARIANTS, LENGTH)
         self._loop = asyncio.new_event_loop()

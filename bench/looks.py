@@ -116,14 +116,14 @@ class LiveRun:
         """Return the look's CPU seconds, from the claim to the release."""
         from webapp.analysis import looks, queue
 
-        queue.want(self.run)
+        queue.queue_run(self.run)
         began = time.process_time()
         held = queue.claim(self.run.pk)
         assert held is not None
         assert held.is_look
         seen = looks.look(held)
         assert not seen.calls_for
-        queue.put_back(held)
+        queue.release_until_next_look(held)
         return time.process_time() - began
 
     def _node(self, attempt: Any, number: int) -> Any:

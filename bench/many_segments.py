@@ -121,7 +121,7 @@ def _questions() -> dict[str, Callable[[], object]]:
     from webapp.analysis import compaction
     from webapp.quotas import storage
     from webapp.retention import deletion, due
-    from webapp.retention.plan import Doomed
+    from webapp.retention.plan import PlannedDeletion
     from webapp.runs.history import node_history
     from webapp.runs.models import Node, Run, Segment, Session
 
@@ -137,8 +137,8 @@ def _questions() -> dict[str, Callable[[], object]]:
 
     def expired() -> None:
         run = Run.objects.order_by("pk")[0]
-        doomed = Doomed("artefact", f"runs/{run.pk}/artefacts/none", run_id=run.pk)
-        deletion.carry_out(run.workspace, [doomed], _now())
+        doomed = PlannedDeletion("artefact", f"runs/{run.pk}/artefacts/none", run_id=run.pk)
+        deletion.delete_planned(run.workspace, [doomed], _now())
 
     return {
         "a segment is stored": stored,

@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
-class Said:
+class RunFindings:
     """The findings and labels of one run."""
 
     findings: frozenset[str]
@@ -55,7 +55,7 @@ def neighbours(count: int) -> Iterator[None]:
             process.wait()
 
 
-def said_of(script: str) -> Said:
+def said_of(script: str) -> RunFindings:
     """Run a script under the agent, without a service, and analyse what it recorded."""
     with tempfile.TemporaryDirectory(prefix="trimtab-neighbours-") as place:
         folder = Path(place)
@@ -74,23 +74,23 @@ def said_of(script: str) -> Said:
     return _said(json.loads(done.stdout))
 
 
-def _said(report: dict[str, list[dict[str, str]]]) -> Said:
+def _said(report: dict[str, list[dict[str, str]]]) -> RunFindings:
     seconds = {line["label"]: float(line["node_seconds"]) for line in report["ledger"]}
     whole = sum(seconds.values())
     starved = seconds.pop(STARVED, 0.0)
     labels = {label: 100 * each / (whole - starved) for label, each in seconds.items()}
     fired = (each["rule"] for each in report["judgements"] if each["state"] == "fired")
-    return Said(frozenset(fired), labels, 100 * starved / whole)
+    return RunFindings(frozenset(fired), labels, 100 * starved / whole)
 
 
-def expected(alone: Said, beside: Said) -> frozenset[str]:
+def expected_findings(alone: RunFindings, beside: RunFindings) -> frozenset[str]:
     """Return the findings beside neighbours: what a machine's size has to be isn't judged while
     they hide how many cores the run needs."""
     is_hidden = beside.starved_pct >= 100 * HIDING_SHARE
     return alone.findings - {"cpu_oversized"} if is_hidden else alone.findings
 
 
-def difference(alone: Said, beside: Said) -> tuple[float, str]:
+def difference(alone: RunFindings, beside: RunFindings) -> tuple[float, str]:
     """Return the largest difference of a label in points, and its name."""
     every = {*alone.labels, *beside.labels}
     apart = {each: beside.labels.get(each, 0.0) - alone.labels.get(each, 0.0) for each in every}
@@ -113,13 +113,13 @@ def main() -> int:
         with neighbours(LOAD_PER_CORE * (os.cpu_count() or 1)):
             beside = said_of(STORIES[name])
         points, label = difference(alone, beside)
-        is_same = abs(points) <= MOST_POINTS and beside.findings == expected(alone, beside)
+        is_same = abs(points) <= MOST_POINTS and beside.findings == expected_findings(alone, beside)
         are_same &= is_same
         _show(name, alone, beside, f"{label} {points:+.1f}", is_same)
     return 0 if are_same or not asked.check else 1
 
 
-def _show(name: str, alone: Said, beside: Said, apart: str, is_same: bool) -> None:
+def _show(name: str, alone: RunFindings, beside: RunFindings, apart: str, is_same: bool) -> None:
     print(f"{name:<24} {'same' if is_same else 'DIFFERS':<8} {apart}", flush=True)
     for when, said in (("alone", alone), ("beside", beside)):
         labels = sorted(said.labels.items(), key=lambda item: -item[1])

@@ -42,7 +42,7 @@ from trimtab.wire import Segment, decode_segment
 
 from bench import figures_page
 from bench.figures import Figure, note
-from bench.gpu_queries import priced
+from bench.gpu_queries import price_queries
 from bench.overhead_server import TakingServer
 from bench.promises import PROMISES
 
@@ -165,7 +165,7 @@ def _measure(part: str, place: Workplace, device: Device) -> None:
 
 
 def _prices(place: Workplace, device: Device) -> Iterator[str]:
-    yield from priced(device, 12)
+    yield from price_queries(device, 12)
     seen = nvml.busy_samples(device.handle, 0)
     lasts = (seen[-1][0] - seen[0][0]) / 1e6 if seen else 0.0
     yield f"the driver keeps {len(seen)} samples of utilisation, of {lasts:.1f} s"

@@ -34,7 +34,7 @@ time.sleep(1e6)
 
 
 @dataclass
-class Started:
+class RunningMonitor:
     """A running monitor. `pids` are its root processes."""
 
     name: str
@@ -49,7 +49,7 @@ class Started:
 
 def start(
     folder: Path, interval_seconds: float, url: str, bundle: Path
-) -> tuple[list[Started], list[str]]:
+) -> tuple[list[RunningMonitor], list[str]]:
     """Start the monitors that are available or can be installed. Prints a line for each other
     one.
     """
@@ -89,20 +89,20 @@ class Scraper(threading.Thread):
         self.samples += self.series
 
 
-def _mlflow(folder: Path, interval: float, url: str, bundle: Path) -> Started:
-    python = installed("mlflow", folder)
+def _mlflow(folder: Path, interval: float, url: str, bundle: Path) -> RunningMonitor:
+    python = install_package("mlflow", folder)
     environment = {"REQUESTS_CA_BUNDLE": str(bundle), "MLFLOW_TRACKING_URI": f"{url}/mlflow"}
     words = [python, "-W", "ignore", "-c", MLFLOW, str(interval), f"{url}/mlflow"]
-    return Started("MLflow", _ready(words, environment), sender="mlflow")
+    return RunningMonitor("MLflow", _ready(words, environment), sender="mlflow")
 
 
-def _wandb(folder: Path, interval: float, url: str, bundle: Path) -> Started:
-    python = installed("wandb", folder)
+def _wandb(folder: Path, interval: float, url: str, bundle: Path) -> RunningMonitor:
+    python = install_package("wandb", folder)
     words = [python, "-c", WANDB, str(interval), str(folder)]
-    return Started("W&B offline", _ready(words, {}))
+    return RunningMonitor("W&B offline", _ready(words, {}))
 
 
-def _node(folder: Path, interval: float, url: str, bundle: Path) -> Started:
+def _node(folder: Path, interval: float, url: str, bundle: Path) -> RunningMonitor:
     program = os.environ.get("NODE_EXPORTER") or next(
         filter(None, map(shutil.which, ("node_exporter", "prometheus-node-exporter"))), None
     )
@@ -115,10 +115,10 @@ def _node(folder: Path, interval: float, url: str, bundle: Path) -> Started:
     time.sleep(1)
     scraper = Scraper(address, interval)
     scraper.start()
-    return Started("node_exporter", process, scraper=scraper)
+    return RunningMonitor("node_exporter", process, scraper=scraper)
 
 
-def installed(package: str, folder: Path, *more: str) -> str:
+def install_package(package: str, folder: Path, *more: str) -> str:
     """Return a Python with the package and `more`: from an earlier run's environment, or a new one.
 
     Raises:

@@ -18,7 +18,7 @@ SYSTEM_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 SYSTEM_FOLDER = Path("/etc/ssl/certs")
 
 
-class Taken:
+class SenderUploads:
     """The uploads of one sender: bytes with headers, samples, late ticks."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class TakingServer:
 
     def __init__(self, folder: Path) -> None:
         """Set the server up. Needs `openssl`, which makes its certificate."""
-        self.taken: dict[str, Taken] = defaultdict(Taken)
+        self.taken: dict[str, SenderUploads] = defaultdict(SenderUploads)
         key, certificate = folder / "key.pem", folder / "certificate.pem"
         _certify(key, certificate)
         self.bundle = folder / "bundle.pem"
@@ -87,7 +87,7 @@ class TakingServer:
         return Handler
 
 
-def _count(taken: Taken, path: str, sent_bytes: int, bodies: list[bytes]) -> None:
+def _count(taken: SenderUploads, path: str, sent_bytes: int, bodies: list[bytes]) -> None:
     taken.requests += 1
     taken.sent_bytes += sent_bytes
     if "/segments/" in path:
@@ -100,7 +100,7 @@ def _count(taken: Taken, path: str, sent_bytes: int, bodies: list[bytes]) -> Non
         taken.series |= {metric["key"] for metric in metrics}
 
 
-def _count_segment(taken: Taken, body: bytes) -> None:
+def _count_segment(taken: SenderUploads, body: bytes) -> None:
     taken.bodies.append(body)
     segment = decode_segment(body)
     for steps in segment.steps:

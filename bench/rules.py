@@ -23,14 +23,14 @@ from advisor.store.folder import FolderStore
 from advisor.store.frames import load_frame
 from bench import rules_trace as trace
 from bench.figures import note
-from bench.smdebug import Took, command, peer_python, read, said, shown
+from bench.smdebug import ReadCost, command, peer_python, print_cost, read, run_command
 from rules.engine import evaluate
 from rules.ledger import ledger
 
 LONG, SPEED_RATIO, MEMORY_SHARE, GROWTH = 20, 20.0, 0.2, 22.0
 
 
-def measure(folder: Path, folds: int) -> Took:
+def measure(folder: Path, folds: int) -> ReadCost:
     """Read the stored run into a frame in this process, run every rule, and build the ledger."""
     node = pickle.loads((folder / "node").read_bytes())  # noqa: S301 - written by this program
     end = trace.START + timedelta(seconds=folds * trace.FOLD_SECONDS)
@@ -45,7 +45,7 @@ def measure(folder: Path, folds: int) -> Took:
     assert not any("The rule failed" in j.verdict.summary for j in judged)
     assert spent.entries
     peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Took(trace.records(folds), seconds, peak, ledger_seconds)
+    return ReadCost(trace.records(folds), seconds, peak, ledger_seconds)
 
 
 def _resolution(folds: int) -> float:
@@ -55,15 +55,15 @@ def _resolution(folds: int) -> float:
     return next(float(r) for r in (1, 2, 5, 10, 30) if r >= folds * trace.FOLD_SECONDS / 10_000)
 
 
-def ours(folds: int, folder: Path) -> Took:
+def measure_ours(folds: int, folder: Path) -> ReadCost:
     """Return the best of three processes, because other load only adds time."""
     folder.mkdir()
-    (folder / "node").write_bytes(pickle.dumps(trace.stored(folder, folds)))
+    (folder / "node").write_bytes(pickle.dumps(trace.store_trace(folder, folds)))
     words = [sys.executable, "-m", "bench.rules", "--measure", str(folder), str(folds)]
-    return min((said(words) for _ in range(3)), key=lambda took: took.seconds)
+    return min((run_command(words) for _ in range(3)), key=lambda took: took.seconds)
 
 
-def broken_promises(short: Took, long: Took, peer: Took | None) -> list[str]:
+def broken_promises(short: ReadCost, long: ReadCost, peer: ReadCost | None) -> list[str]:
     growth = long.seconds / short.seconds
     broken = []
     if growth > GROWTH:
@@ -81,9 +81,9 @@ def broken_promises(short: Took, long: Took, peer: Took | None) -> list[str]:
 
 def compare(given: Path | None, folder: Path) -> list[str]:
     """Print all figures. Returns the broken promises."""
-    short, long = ours(1, folder / "short"), ours(LONG, folder / "long")
-    shown("ours, 80 min", short)
-    shown("ours, 27 h", long)
+    short, long = measure_ours(1, folder / "short"), measure_ours(LONG, folder / "long")
+    print_cost("ours, 80 min", short)
+    print_cost("ours, 27 h", long)
     print(f"{LONG} times the data: {long.seconds / short.seconds:.1f} times as long")
     print(f"the ledger besides: {short.part_seconds:.2f} and {long.part_seconds:.2f} CPU s")
     python = peer_python(given, folder / "venv")
@@ -91,14 +91,14 @@ def compare(given: Path | None, folder: Path) -> list[str]:
     if python is not None:
         trace.sagemaker(folder / "sagemaker", LONG)
         peer = read(python, folder / "sagemaker")
-        shown("smdebug reads, 27 h", peer)
+        print_cost("smdebug reads, 27 h", peer)
         ratio = long.records_per_second / peer.records_per_second
         print(f"{ratio:.1f} x its speed, {long.peak_bytes / peer.peak_bytes:.2f} of its memory")
     _note(short, long, peer)
     return broken_promises(short, long, peer)
 
 
-def _note(short: Took, long: Took, peer: Took | None) -> None:
+def _note(short: ReadCost, long: ReadCost, peer: ReadCost | None) -> None:
     growth = long.seconds / short.seconds
     note("rules_growth", f"{growth:.1f} times", growth <= GROWTH)
     if peer is None:

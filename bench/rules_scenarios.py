@@ -24,12 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.costing.recoverable import Recoverable, recoverable
+from advisor.costing.recoverable import RecoverablePart, recoverable_by_rule
 from bench.figures import note
 from rules.claims import divide
 from rules.engine import Judgement, evaluate
 from rules.frame import RunFrame
-from rules.ledger import Ledger, ledger
+from rules.ledger import WasteLedger, ledger
 from rules.registry import all_rules
 from tests.rules.scenarios.healthy_kinds import KINDS, findings, healthy
 from tests.rules.scenarios.labelled import Labelled, Scenario, labelled, score
@@ -46,7 +46,7 @@ CLOSE = 0.9
 """A rule whose causes cost nearly as much as the most expensive one may come first as well."""
 
 
-def judged(
+def judge_labelled_runs(
     scenario: Scenario, seed: int, count: int, cell_seconds: float | None = None
 ) -> tuple[list[Labelled], list[bool]]:
     """Return the labelled runs of one rule, and whether it fired on each.
@@ -112,14 +112,14 @@ def _healthy_shown(seed: int) -> bool:
     return are_quiet
 
 
-def recovered_of(frame: RunFrame) -> dict[str, Recoverable]:
+def recovered_of(frame: RunFrame) -> dict[str, RecoverablePart]:
     """Return what the findings of a run give back, by rule, on nodes of one price."""
     labelled = ledger(frame)
-    return recoverable(evaluate(frame, {}), labelled, frame.duration_seconds, None)
+    return recoverable_by_rule(evaluate(frame, {}), labelled, frame.duration_seconds, None)
 
 
 @dataclass(frozen=True)
-class Mixed:
+class MixtureResult:
     """The agreement of the findings on one mixture with its truth."""
 
     is_costliest_first: bool
@@ -129,11 +129,11 @@ class Mixed:
     words: str
 
 
-def judge_mixture(seed: int) -> Mixed:
+def judge_mixture(seed: int) -> MixtureResult:
     """Judge one mixture by what it wastes."""
     frame, truth = mixture(seed)
     judged, labelled = evaluate(frame, {}), ledger(frame)
-    found = recoverable(judged, labelled, frame.duration_seconds, None)
+    found = recoverable_by_rule(judged, labelled, frame.duration_seconds, None)
     causes = [rule for rule, each in found.items() if not each.explained_by]
     causes.sort(key=lambda rule: found[rule].weight, reverse=True)
     first = causes[0] if causes else ""
@@ -142,7 +142,7 @@ def judge_mixture(seed: int) -> Mixed:
     amounts = ", ".join(f"{rule} {found[rule].seconds_high:.0f}" for rule in causes)
     wasted = ", ".join(f"{cause} {s:.0f}" for cause, s in truth.items())
     words = f"{seed}: {frame.duration_seconds:.0f} s: {wasted}; shown: {amounts}"
-    return Mixed(
+    return MixtureResult(
         named >= CLOSE * max(truth.values()),
         _is_within_labels(judged, labelled, frame),
         max(shown / sum(truth.values()) - 1, 0.0),
@@ -150,7 +150,7 @@ def judge_mixture(seed: int) -> Mixed:
     )
 
 
-def _is_within_labels(judged: list[Judgement], labelled: Ledger, frame: RunFrame) -> bool:
+def _is_within_labels(judged: list[Judgement], labelled: WasteLedger, frame: RunFrame) -> bool:
     claims = {each.rule_id: each.verdict.claims for each in judged}
     known = {rule: all_rules()[rule].directness for rule in claims}
     held = labelled.held_seconds()
@@ -186,7 +186,7 @@ def _shown(scenario: Scenario, chosen: argparse.Namespace) -> bool:
     """Print one rule's line. Returns False if the rule is not good enough."""
     if chosen.rule and scenario.rule_id not in chosen.rule:
         return True
-    runs, fired = judged(scenario, chosen.seed, chosen.count, chosen.cells)
+    runs, fired = judge_labelled_runs(scenario, chosen.seed, chosen.count, chosen.cells)
     scored = score(runs, fired)
     print(
         f"{scenario.rule_id:26} {scored.positives:9} {scored.near_misses:11} "

@@ -68,7 +68,7 @@ def records(folds: int) -> int:
     return folds * (len(SERIES) * FOLD_SECONDS + FOLD_STEPS)
 
 
-def stored(folder: Path, folds: int) -> NodeHistory:
+def store_trace(folder: Path, folds: int) -> NodeHistory:
     """Store it in our form, compacted like an ended run."""
     store = FolderStore(str(folder))
     end = START + timedelta(seconds=folds * FOLD_SECONDS)

@@ -15,8 +15,8 @@ from decimal import Decimal
 from typing import Any
 
 from advisor.money import rounded_usd
-from advisor.proof.runs import CandidateTable, CompleteRun, Estimate, Promise
-from advisor.successive.machine_time import Worked
+from advisor.proof.runs import CandidateTable, CompleteRun, Promise, PromisedSaving
+from advisor.successive.machine_time import MachineWork
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 MACHINE_KIND, LOADER_KIND = "change_instance_type", "fix_input_pipeline"
@@ -133,7 +133,7 @@ class SimulatedJob:
                 workload_key="work",
                 configuration_key=plan.machine,
                 configuration=machines,
-                worked=Worked(
+                worked=MachineWork(
                     seconds,
                     seconds,
                     {"samples": float(samples)},
@@ -218,7 +218,9 @@ class SimulatedJob:
             change={},
             tables=[],
             rules=[],
-            estimate=Estimate(low, mid, high, evidence.cost_usd, evidence.worked.duration_seconds),
+            estimate=PromisedSaving(
+                low, mid, high, evidence.cost_usd, evidence.worked.duration_seconds
+            ),
             kind=kind,
         )
 

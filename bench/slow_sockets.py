@@ -37,7 +37,7 @@ LARGE = "/static/vendor/chart.umd.min.js"
 
 
 @dataclass
-class Seen:
+class Observations:
     """The observations of clients."""
 
     pages: dict[str, list[float]] = field(default_factory=lambda: {page: [] for page in PAGES})
@@ -56,7 +56,7 @@ class Seen:
         return is_quick and not self.failures and self.accepted == honest
 
 
-async def slow(port: int, seen: Seen, number: int, until: float) -> None:
+async def slow(port: int, seen: Observations, number: int, until: float) -> None:
     """Connect as one slow client, repeatedly."""
     source = (f"127.{1 + number // 250}.{number % 250}.{1 + number % 200}", 0)
     ways: list[Callable[..., Awaitable[None]]] = [_slow_head, _slow_body, _slow_reader]
@@ -107,7 +107,9 @@ async def _drip(writer: asyncio.StreamWriter, text: bytes, until: float) -> None
         await asyncio.sleep(1)
 
 
-async def honest(service: Service, seen: Seen, size_bytes: int, delay: float) -> None:
+async def upload_slowly(
+    service: Service, seen: Observations, size_bytes: int, delay: float
+) -> None:
     """Upload a file over a slow line, as an agent does."""
     await asyncio.sleep(delay)
     body = random.randbytes(size_bytes)
@@ -137,7 +139,7 @@ async def honest(service: Service, seen: Seen, size_bytes: int, delay: float) ->
         seen.failures.append(f"upload: {answer[:200]!r}")
 
 
-async def person(port: int, cookie: str, seen: Seen, until: float) -> None:
+async def person(port: int, cookie: str, seen: Observations, until: float) -> None:
     while time.monotonic() < until:
         for page, seconds in seen.pages.items():
             began = time.perf_counter()
@@ -165,9 +167,9 @@ async def _status(port: int, page: str, cookie: str) -> bytes:
 
 async def measure(
     service: Service, seconds: float, slow_clients: int, uploads: int, size_bytes: int
-) -> Seen:
+) -> Observations:
     """Uploads begin in the first half; all of them end before the slow clients do."""
-    seen = Seen()
+    seen = Observations()
     cookies = Person(service).session.cookies
     cookie = "; ".join(f"{each.name}={each.value}" for each in cookies)
     for page in PAGES:
@@ -178,13 +180,13 @@ async def measure(
     delays = [spread * number / uploads for number in range(uploads)]
     await asyncio.gather(
         *(slow(service.port, seen, number, until) for number in range(slow_clients)),
-        *(honest(service, seen, size_bytes, delay) for delay in delays),
+        *(upload_slowly(service, seen, size_bytes, delay) for delay in delays),
         person(service.port, cookie, seen, until),
     )
     return seen
 
 
-def report(seen: Seen, service: Service) -> None:
+def report(seen: Observations, service: Service) -> None:
     print(f"{'page':16}{'asked':>8}{'median ms':>12}{'p99 ms':>10}{'slowest ms':>12}")
     for page, seconds in seen.pages.items():
         ranked = sorted(seconds)

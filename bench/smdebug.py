@@ -27,7 +27,7 @@ print(json.dumps({"records": count, "seconds": seconds, "peak_bytes": peak}))
 
 
 @dataclass(frozen=True)
-class Took:
+class ReadCost:
     records: int
     seconds: float
     """The CPU seconds."""
@@ -40,14 +40,14 @@ class Took:
         return self.records / self.seconds
 
 
-def read(python: Path, folder: Path) -> Took:
+def read(python: Path, folder: Path) -> ReadCost:
     """Measure what smdebug takes to read a folder of SageMaker's profiler."""
-    return said([str(python), "-c", PEER, str(folder)])
+    return run_command([str(python), "-c", PEER, str(folder)])
 
 
-def said(words: list[str]) -> Took:
+def run_command(words: list[str]) -> ReadCost:
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, timeout=900)
-    return Took(**json.loads(done.stdout.splitlines()[-1]))
+    return ReadCost(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def peer_python(given: Path | None, folder: Path) -> Path | None:
@@ -64,7 +64,7 @@ def peer_python(given: Path | None, folder: Path) -> Path | None:
     return python
 
 
-def shown(name: str, took: Took) -> None:
+def print_cost(name: str, took: ReadCost) -> None:
     print(
         f"{name:24} {took.records:9,} records {took.seconds:8.2f} CPU s "
         f"{took.records_per_second:12,.0f} records/s {took.peak_bytes / 1e6:7.0f} MB"
@@ -73,7 +73,7 @@ def shown(name: str, took: Took) -> None:
 
 def command(
     description: str,
-    measure: Callable[[Path, int], Took],
+    measure: Callable[[Path, int], ReadCost],
     compare: Callable[[Path | None, Path], list[str]],
 ) -> int:
     """Run a benchmark beside smdebug, and return its exit code.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from rules.activity import used_gpu_pct, working
-from rules.evidence import known_together, within
+from rules.evidence import clamp_seconds, known_together
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.intervals import intervals_where
@@ -16,7 +16,7 @@ from rules.machine_time import used_share
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS, Parameter
 from rules.rule import Claim, Numbers, Values, Verdict, Window
 from rules.windows import needed_seconds
-from rules.wording import lacking, lasting
+from rules.wording import lasting, write_shortage
 
 BRIDGE_SECONDS = 5.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
@@ -68,15 +68,15 @@ def judge_bottleneck(numbers: Numbers, values: Values, wording: Wording) -> Verd
         return reason
     if numbers.missing:
         return Verdict("insufficient_data", f"Missing: {', '.join(numbers.missing)}.")
-    run_seconds, seen = numbers.known("run_seconds") or 0.0, numbers.known("seen_seconds")
-    share, needed = numbers.known("bottleneck_share_pct"), needed_seconds(values, numbers)
+    run_seconds, seen = numbers.get("run_seconds") or 0.0, numbers.get("seen_seconds")
+    share, needed = numbers.get("bottleneck_share_pct"), needed_seconds(values, numbers)
     if seen is not None and seen < needed:
-        short = lacking(seen, needed, "of work with both host and GPUs known")
+        short = write_shortage(seen, needed, "of work with both host and GPUs known")
         return Verdict("insufficient_data", f"Not enough data: {short}.")
     if seen is None or share is None:
         return Verdict("insufficient_data", "Missing: time in which host and GPUs are known.")
-    stuck = within(numbers.known("bottleneck_seconds") or 0.0, run_seconds)
-    waiting = within(numbers.known("waiting_run_seconds") or 0.0, stuck)
+    stuck = clamp_seconds(numbers.get("bottleneck_seconds") or 0.0, run_seconds)
+    waiting = clamp_seconds(numbers.get("waiting_run_seconds") or 0.0, stuck)
     summary = (
         f"In {share:.1f} % of {lasting(seen)} of work, {wording.what} (above "
         f"{values[wording.parameter]:g} %) while the GPUs were idle (below "

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from rules.activity import used_gpu_pct
-from rules.evidence import after
+from rules.evidence import series_after
 from rules.frame import GPU_IN_USE_PCT, NodeFrame, RunFrame
-from rules.intervals import intervals_where, mean_within, merged
+from rules.intervals import intervals_where, mean_within, merge_windows
 from rules.rule import Window
 from rules.training_loop import began_of, events_of, phase_spans
 
@@ -57,7 +57,7 @@ def checkpoint_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
         for at, data in events_of(node, "checkpoint")
         if (seconds := _number(data.get("seconds"))) is not None
     ]
-    return list(merged([*timed, *phase_spans(node, "checkpoint", end_seconds)], 0.5))
+    return list(merge_windows([*timed, *phase_spans(node, "checkpoint", end_seconds)], 0.5))
 
 
 def best_interval_seconds(checkpoint_seconds: float, between_failures_seconds: float) -> float:
@@ -99,7 +99,7 @@ def _write_bursts(node: NodeFrame, resolution_seconds: float) -> list[Window] | 
     written = written_bytes_per_second(node, resolution_seconds)
     if written is None:
         return None
-    work = after(written, node.warm_up_end_seconds())
+    work = series_after(written, node.warm_up_end_seconds())
     if work is None:
         return []
     limit = max(BURST_FACTOR * float(np.median(work)), BURST_BYTES_PER_SECOND)
@@ -140,7 +140,7 @@ def _told_by_others(node: NodeFrame, frame: RunFrame) -> tuple[Window, ...]:
         return ()
     others = (other for other in frame.nodes.values() if other is not node)
     spans = (span for each in others for span in checkpoint_spans(each, frame.duration_seconds))
-    return merged(spans)
+    return merge_windows(spans)
 
 
 def _number(value: Any) -> float | None:

@@ -59,7 +59,7 @@ class Claim:
             raise ValueError(f"{self.labels} are no labels of the ledger")
 
     @classmethod
-    def between(cls, labels: tuple[str, ...], low_seconds: float, high_seconds: float) -> Claim:
+    def from_range(cls, labels: tuple[str, ...], low_seconds: float, high_seconds: float) -> Claim:
         """Return a claim on `high_seconds`, of which a fix gives back at least `low_seconds`."""
         return cls(labels, high_seconds, low_seconds / high_seconds if high_seconds else 1.0, 1.0)
 

@@ -16,7 +16,7 @@ import numpy as np
 from rules.frame import NodeFrame
 from rules.global_steps import first_rank, processes_of
 from rules.grid import Floats
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.rule import Window
 from rules.training_loop import events_of, in_order, seconds_of, training_columns, weighted_median
 
@@ -32,7 +32,7 @@ def compile_spans(node: NodeFrame) -> list[Window]:
         for at, data in events_of(node, "compile")
         if data.get("rank") == rank
     )
-    return list(merged([Window(max(at - took, 0.0), at) for at, took in told if took > 0]))
+    return list(merge_windows([Window(max(at - took, 0.0), at) for at, took in told if took > 0]))
 
 
 def first_step_spans(node: NodeFrame) -> list[Window]:
@@ -48,7 +48,7 @@ def first_step_spans(node: NodeFrame) -> list[Window]:
     began = [restart.at_seconds for restart, _ in processes_of(node, rank)[1:]]
     for first in [0, *np.searchsorted(starts, began)]:
         found += _first_steps(slice(first, first + FIRST_STEPS), level, starts, lengths, waits)
-    return list(merged(found))
+    return list(merge_windows(found))
 
 
 def _steps(node: NodeFrame, rank: int | None) -> tuple[Floats, Floats, Floats, Floats]:

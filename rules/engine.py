@@ -69,7 +69,7 @@ def _judged(rule: Rule, numbers: Numbers, overrides: Values) -> Judgement:
     return Judgement(rule.id, rule.version, values, numbers, _verdict(rule, numbers, values, None))
 
 
-def judge_again(
+def rejudge(
     rule: Rule, numbers: Numbers, values: Values | None = None, run_usd: float | None = None
 ) -> Judgement:
     """Judge stored numbers with other parameters, without reading samples.
@@ -85,7 +85,7 @@ def judge_again(
     return Judgement(rule.id, rule.version, complete, numbers, verdict)
 
 
-def lacking(frame: RunFrame, needs: Iterable[str]) -> tuple[str, ...]:
+def missing_needs(frame: RunFrame, needs: Iterable[str]) -> tuple[str, ...]:
     """Return the needs without a known sample on any node of the run."""
     return tuple(need for need in needs if not any(_has(n, need) for n in frame.nodes.values()))
 
@@ -97,7 +97,7 @@ def _evaluate_one(
     try:
         values = rule.values(overrides)
         measured = rule.measure(frame, values)
-        lacks = [need.replace("|", " or ") for need in lacking(frame, rule.needs)]
+        lacks = [need.replace("|", " or ") for need in missing_needs(frame, rule.needs)]
         if rule.awaits_end and not frame.final:
             lacks.append("the end of the run")
         missing = dict.fromkeys((*measured.missing, *lacks))
@@ -111,7 +111,7 @@ def _evaluate_one(
 
 
 def _verdict(rule: Rule, numbers: Numbers, values: Values, run_usd: float | None) -> Verdict:
-    if numbers.known(_TOO_LARGE):
+    if numbers.get(_TOO_LARGE):
         return Verdict("insufficient_data", f"Too large to judge: {', '.join(numbers.missing)}.")
     try:
         verdict = held_to_floor(rule.judge(numbers, values), numbers, values, run_usd)

@@ -58,7 +58,7 @@ def known_together(
     return first, second
 
 
-def after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] | None:
+def series_after(series: pd.Series[float] | None, seconds: float) -> pd.Series[float] | None:
     """Return the part of a series from `seconds` on; None if nothing is left."""
     if series is None:
         return None
@@ -81,6 +81,6 @@ def rate(counter: pd.Series[float] | None, resolution_seconds: float) -> pd.Seri
     return rates if len(rates) else None
 
 
-def within(seconds: float, longest_seconds: float) -> float:
+def clamp_seconds(seconds: float, longest_seconds: float) -> float:
     """Clamp `seconds` to 0..`longest_seconds`: no rule claims more than was paid for."""
     return min(max(seconds, 0.0), max(longest_seconds, 0.0))

@@ -9,7 +9,7 @@ import numpy as np
 from rules.activity import work_began
 from rules.checkpoints import checkpoint_spans
 from rules.frame import NodeFrame, RunFrame
-from rules.intervals import merged, total_seconds, without
+from rules.intervals import merge_windows, subtract_windows, total_seconds
 from rules.restarts import process_restarts, restore_spans
 from rules.rule import Window
 from rules.stages import start_up
@@ -53,14 +53,14 @@ def failures(frame: RunFrame) -> list[Failure] | None:
 def _worked_seconds(frame: RunFrame, span: Window) -> float:
     """Return the time of the span without starting up, as a mean over the nodes."""
     starts = [_starting(node, frame.duration_seconds) for node in frame.nodes.values()]
-    return float(np.mean([total_seconds(without([span], each)) for each in starts]))
+    return float(np.mean([total_seconds(subtract_windows([span], each)) for each in starts]))
 
 
 def _starting(node: NodeFrame, end_seconds: float) -> list[Window]:
     """Return when the node started up, was started again or loaded a checkpoint."""
     waits, begins = process_restarts(node)
     first = start_up(node, node.warm_up_end_seconds()) if work_began(node) else []
-    return list(merged([*first, *waits, *begins, *restore_spans(node, end_seconds)]))
+    return list(merge_windows([*first, *waits, *begins, *restore_spans(node, end_seconds)]))
 
 
 def _ends(node: NodeFrame) -> list[tuple[float, bool]]:

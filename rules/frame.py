@@ -73,7 +73,7 @@ class TrainingSteps:
     """The wait of all the steps of a row; NaN if not measured."""
 
 
-class Remembered:
+class CachesResults:
     """Something that never changes, of which several rules derive the same."""
 
     def once(
@@ -94,7 +94,7 @@ class Remembered:
 
 
 @dataclass(frozen=True)
-class NodeFrame(Remembered):
+class NodeFrame(CachesResults):
     """One node's samples, steps and events.
 
     Attributes:
@@ -368,7 +368,7 @@ def _spacing(table: pd.DataFrame) -> float:
 
 
 @dataclass(frozen=True)
-class RunFrame(Remembered):
+class RunFrame(CachesResults):
     """A whole run, or the part of it that has arrived."""
 
     resolution_seconds: float

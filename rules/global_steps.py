@@ -79,7 +79,7 @@ class NodeSteps:
         """
         return _rows(self.node, self.rank)
 
-    def after(self, place: int, number: int) -> Window | None:
+    def times_after_step(self, place: int, number: int) -> Window | None:
         """Return when the steps of this range after step `number` were made; None if there are
         none.
         """

@@ -8,7 +8,7 @@ import pandas as pd
 from rules.frame import RunFrame
 from rules.rule import Numbers, Verdict
 from rules.windows import start_up
-from rules.wording import counted
+from rules.wording import write_count
 
 
 def gpu_counts(frame: RunFrame) -> dict[str, float | None]:
@@ -43,7 +43,7 @@ def advice_on_unused(unused: float, count: float) -> str:
             f"Check that the framework finds {gpus} (torch.cuda.is_available()), or use a machine "
             "without GPUs."
         )
-    rest = counted(count - unused, "GPU")
+    rest = write_count(count - unused, "GPU")
     return (
         "Start a process for each GPU (torchrun --nproc-per-node=gpu) with "
         f"DistributedDataParallel, or use machines with {rest} in all."
@@ -52,13 +52,13 @@ def advice_on_unused(unused: float, count: float) -> str:
 
 def unfit(numbers: Numbers) -> Verdict | None:
     """Return the verdict on a run without used GPUs, by `gpu_counts`; None if a GPU was used."""
-    given, known = numbers.known("gpus_count") or 0.0, numbers.known("known_gpus_count") or 0.0
+    given, known = numbers.get("gpus_count") or 0.0, numbers.get("known_gpus_count") or 0.0
     if given <= 0:
         return Verdict("not_applicable", "The run was given no GPU.")
-    if numbers.known("used_gpus_count"):
+    if numbers.get("used_gpus_count"):
         return None
     if known < given:
         return Verdict("insufficient_data", "Missing: the utilisation of the GPUs.")
-    if numbers.known("is_final"):
+    if numbers.get("is_final"):
         return Verdict("not_applicable", "No GPU was ever used: see unused_gpus.")
     return Verdict("insufficient_data", "No GPU has been used so far.")

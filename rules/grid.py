@@ -49,7 +49,7 @@ class Grid:
         values[at[inside]] = series.to_numpy(dtype=float)[inside]
         return values
 
-    def covered(self, windows: list[Window]) -> Floats:
+    def covered_seconds(self, windows: list[Window]) -> Floats:
         """Return the seconds of each cell covered by windows that don't overlap."""
         starts = np.array([w.start_seconds for w in windows])
         ends = np.array([w.end_seconds for w in windows])

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from rules.activity import work_began
 from rules.frame import NodeFrame, RunFrame
-from rules.idle import has_gpus, mostly
-from rules.intervals import intervals_where, merged, total_seconds, without
+from rules.idle import has_gpus, is_mostly_set
+from rules.intervals import intervals_where, merge_windows, subtract_windows, total_seconds
 from rules.rule import Window
 from rules.starvation import wanted_cores
-from rules.stillness import is_known, moving, stillness, unknown
+from rules.stillness import find_activity, is_known, stillness, unknown
 from rules.told import told_moments, untold
 from rules.training_loop import phase_spans, weighted_median
 
@@ -155,7 +155,7 @@ def _between_steps(
     if frame.final and ended_well(frame):
         still, spinning = (_before_the_end(each, frame) for each in (still, spinning))
     windows = _lasting(frame, still, idle_seconds) + _lasting(frame, spinning, spin_seconds)
-    return _unusual(list(merged(windows)), silent, frame.duration_seconds)
+    return _unusual(list(merge_windows(windows)), silent, frame.duration_seconds)
 
 
 def _without_steps(frame: RunFrame, flags: pd.DataFrame, least: tuple[float, float]) -> Hangs:
@@ -172,7 +172,7 @@ def _without_steps(frame: RunFrame, flags: pd.DataFrame, least: tuple[float, flo
         missing |= lacks
         windows += [] if lacks else [window]
     lacking = [f"{words} of the run's processes" for words in sorted(missing)]
-    return Hangs(list(merged(windows)), missing=() if windows else tuple(lacking))
+    return Hangs(list(merge_windows(windows)), missing=() if windows else tuple(lacking))
 
 
 def _long_enough(frame: RunFrame, least: tuple[float, float]) -> tuple[float, float]:
@@ -226,9 +226,9 @@ def _lasting(frame: RunFrame, windows: list[Window], least_seconds: float) -> li
     windows = _long(_unexplained(frame, windows), least_seconds)
     step = frame.resolution_seconds
     for node in frame.nodes.values():
-        moves = [flags for w in windows for flags in moving(node, frame, w)]
+        moves = [flags for w in windows for flags in find_activity(node, frame, w)]
         works = [w for flags in moves for w in intervals_where(flags, step)]
-        windows = _long(without(windows, works), least_seconds)
+        windows = _long(subtract_windows(windows, works), least_seconds)
     return windows
 
 
@@ -277,8 +277,8 @@ def _unexplained(frame: RunFrame, windows: list[Window]) -> list[Window]:
     """
     for node in frame.nodes.values():
         for phase in PHASES:
-            windows = without(windows, phase_spans(node, phase, frame.duration_seconds))
-        windows = without(windows, _evaluation_on_cores(node, frame, windows))
+            windows = subtract_windows(windows, phase_spans(node, phase, frame.duration_seconds))
+        windows = subtract_windows(windows, _evaluation_on_cores(node, frame, windows))
     return windows
 
 
@@ -290,7 +290,7 @@ def _evaluation_on_cores(node: NodeFrame, frame: RunFrame, windows: list[Window]
     cores = wanted_cores(node, frame.resolution_seconds) if spans else None
     if cores is None:
         return spans
-    works = intervals_where(mostly(cores > EVALUATION_CORES), frame.resolution_seconds)
+    works = intervals_where(is_mostly_set(cores > EVALUATION_CORES), frame.resolution_seconds)
     return _within(works, spans)
 
 

@@ -24,7 +24,7 @@ BY_MACHINE = ", judged by the whole machine, because its own processes were not 
 """The words for findings; see `is_by_machine`."""
 
 
-def mostly(flags: pd.Series[bool]) -> pd.Series[bool]:
+def is_mostly_set(flags: pd.Series[bool]) -> pd.Series[bool]:
     """Return whether the flag is set for most of the known samples within 5 s before and after.
 
     Removes blips and keeps edges in place, like a running median.
@@ -51,7 +51,7 @@ def gpus_idle(frame: RunFrame, idle_pct: float) -> pd.Series[bool] | None:
     if not known or len(known) < len(busy):
         return None
     highest = known[0] if len(known) == 1 else pd.concat(known, axis=1).dropna().max(axis=1)
-    return mostly(highest <= idle_pct)
+    return is_mostly_set(highest <= idle_pct)
 
 
 def is_by_machine(frame: RunFrame) -> bool:
@@ -65,7 +65,7 @@ def cores_idle(frame: RunFrame, most_cores: Callable[[NodeFrame], float]) -> pd.
     """Return whether each node wants at most so many cores, at the ticks at which all are known."""
     step = frame.resolution_seconds
     known = [
-        mostly(wanted <= _allowed_cores(node, most_cores(node)))
+        is_mostly_set(wanted <= _allowed_cores(node, most_cores(node)))
         for node in frame.nodes.values()
         if (wanted := wanted_cores(node, step)) is not None
     ]
@@ -77,7 +77,7 @@ def cores_idle(frame: RunFrame, most_cores: Callable[[NodeFrame], float]) -> pd.
     return together.astype(bool).all(axis=1)
 
 
-def idle(frame: RunFrame, gpu_pct: float, cores_pct: float) -> pd.Series[bool] | None:
+def is_idle(frame: RunFrame, gpu_pct: float, cores_pct: float) -> pd.Series[bool] | None:
     """Return whether the run's GPUs are idle; without GPUs, whether its cores are.
 
     Args:
@@ -107,7 +107,7 @@ def tail_seconds(frame: RunFrame, gpu_pct: float, cores_pct: float) -> tuple[flo
 
     None if activity is unknown, there was no work, or most of the time after it is unknown.
     """
-    resting, told = idle(frame, gpu_pct, cores_pct), last_told_seconds(frame)
+    resting, told = is_idle(frame, gpu_pct, cores_pct), last_told_seconds(frame)
     if resting is None or (resting.all() and told is None):
         return None
     step = frame.resolution_seconds

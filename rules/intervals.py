@@ -59,7 +59,7 @@ def mean_within(
     return float(series.to_numpy(dtype=float)[inside] @ parts) / whole if whole > 0 else None
 
 
-def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Window, ...]:
+def merge_windows(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Window, ...]:
     """Merge windows of one entity that touch or overlap; sorted by entity, then start."""
     unions: list[Window] = []
     for window in sorted(windows, key=lambda w: (w.entity, w.start_seconds)):
@@ -73,7 +73,7 @@ def merged(windows: Iterable[Window], slack_seconds: float = 1e-6) -> tuple[Wind
     return tuple(unions)
 
 
-def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]:
+def subtract_windows(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]:
     """Return the windows without the parts that `others` cover."""
     rest = list(windows)
     for other in others:
@@ -83,7 +83,7 @@ def without(windows: Iterable[Window], others: Iterable[Window]) -> list[Window]
 
 def covered_seconds(windows: Iterable[Window], span: Window) -> float:
     """Return the seconds of `span` that the windows cover, counting overlaps once."""
-    return total_seconds([span]) - total_seconds(without([span], windows))
+    return total_seconds([span]) - total_seconds(subtract_windows([span], windows))
 
 
 def covered_parts(starts: Floats, ends: Floats, edges: Floats) -> Floats:

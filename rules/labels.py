@@ -14,7 +14,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid, unseen_seconds
 from rules.hangs import hangs
 from rules.idle import BACKGROUND_SHARE, tail_seconds
-from rules.intervals import merged, without
+from rules.intervals import merge_windows, subtract_windows
 from rules.processes import are_cores_own
 from rules.registry import all_rules
 from rules.restarts import process_restarts, restore_spans
@@ -89,8 +89,10 @@ def node_seconds(
     restarts, begins = process_restarts(node)
     windows = {
         "restore": restore_spans(node, end),
-        "initialise": merged([*start_up(node, began, min(grid.start_seconds, 0.0)), *begins]),
-        "idle_tail": without(spans.tail, other_stages(node, began, end)),
+        "initialise": merge_windows(
+            [*start_up(node, began, min(grid.start_seconds, 0.0)), *begins]
+        ),
+        "idle_tail": subtract_windows(spans.tail, other_stages(node, began, end)),
         "hung": spans.hung,
         "restart": restarts,
         "checkpoint": saved[0] if saved else [],
@@ -101,7 +103,9 @@ def node_seconds(
         "lost": spans.lost.get(node.key, []),
         "communication": phase_spans(node, "communication", end),
     }
-    covered = {label: grid.covered(list(found)) for label, found in windows.items() if found}
+    covered = {
+        label: grid.covered_seconds(list(found)) for label, found in windows.items() if found
+    }
     return {
         "gap": unseen_seconds(node, grid),
         "starved": starved_seconds(node, frame.resolution_seconds, grid),

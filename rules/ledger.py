@@ -23,7 +23,7 @@ from rules.lives import lives
 from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.stalls import stalled_seconds
-from rules.starvation import without_starved
+from rules.starvation import subtract_starved
 
 VERSION = 8
 """The version of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`,
@@ -41,7 +41,7 @@ Cuts = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LabelTime:
     """The time of one label on one GPU, or on a node without GPUs (`gpu` is None)."""
 
     node: str
@@ -62,8 +62,8 @@ class LifeTime:
 
 
 @dataclass(frozen=True)
-class Ledger:
-    entries: tuple[Entry, ...]
+class WasteLedger:
+    entries: tuple[LabelTime, ...]
     """None with 0."""
     of_lives: tuple[LifeTime, ...] = ()
     """None with 0. Those of a node and label sum to its entries."""
@@ -118,7 +118,7 @@ class Ledger:
 def ledger(
     frame: RunFrame,
     parameters: Mapping[str, Values] | None = None,
-) -> Ledger:
+) -> WasteLedger:
     """Return the ledger of the run as far as it has arrived. Labels that depend on its end (its
     idle tail) stay open until then, and effective time becomes lost when its steps are done again.
 
@@ -128,7 +128,7 @@ def ledger(
     Raises:
         ValueError: a parameter that a label's rule doesn't know, or a value out of bounds.
     """
-    spans = run_spans(frame, parameters or {}, run_steps(frame).lost())
+    spans = run_spans(frame, parameters or {}, run_steps(frame).lost_seconds())
     book = _Book(np.array([life.ended_seconds for life in lives(frame)[:-1]]))
     for node in frame.nodes.values():
         held = held_microseconds(node, frame)
@@ -178,7 +178,7 @@ def _unstarved(
     """Return the labels of which the told ones lose the time in which the ranks were starved."""
     told = {label: seconds[label] for label in TOLD if label in seconds}
     starved = seconds["starved"]
-    return {**seconds, **without_starved(told, starved, node, frame.resolution_seconds, grid)}
+    return {**seconds, **subtract_starved(told, starved, node, frame.resolution_seconds, grid)}
 
 
 def held_microseconds(node: NodeFrame, frame: RunFrame) -> list[tuple[int, int]]:
@@ -222,12 +222,12 @@ class _Book:
     def __init__(self, cuts: Cuts) -> None:
         """`cuts`: the moments between lives."""
         self._cuts = cuts
-        self._entries: list[Entry] = []
+        self._entries: list[LabelTime] = []
         self._lives: dict[tuple[str, str, int], int] = {}
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> WasteLedger:
         of_lives = (LifeTime(*key, us) for key, us in self._lives.items())
-        return Ledger(tuple(self._entries), tuple(of_lives))
+        return WasteLedger(tuple(self._entries), tuple(of_lives))
 
     def enter(
         self,
@@ -249,12 +249,12 @@ class _Book:
             now = np.maximum(np.rint(wanted).astype(np.int64), filled)
             total = int((now - filled).sum()) + (unseen if label == "gap" else 0)
             if total:
-                self._entries.append(Entry(node, gpu, label, total))
+                self._entries.append(LabelTime(node, gpu, label, total))
             if total and label in OF_LIVES:
                 self._divide(node, label, now - filled, grid)
             filled = now
         if rest := int((widths - filled).sum()):
-            self._entries.append(Entry(node, gpu, LABELS[-1], rest))
+            self._entries.append(LabelTime(node, gpu, LABELS[-1], rest))
 
     def _divide(self, node: str, label: str, times: Microseconds, grid: Grid) -> None:
         """Divide the times among the lives. In a cell in which a life ends, lost work comes before

@@ -29,7 +29,7 @@ NEAR_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Life:
+class RunLife:
     began_seconds: float
     """The end of the life before; 0: the start of the run."""
     ended_seconds: float
@@ -57,26 +57,26 @@ class _End:
     data: dict[str, Any]
 
 
-def lives(frame: RunFrame) -> list[Life]:
+def lives(frame: RunFrame) -> list[RunLife]:
     """Return the lives in order, without gaps; the last one is open if no end of it is known."""
     return frame.once(_lives)
 
 
-def _lives(frame: RunFrame) -> list[Life]:
-    found: list[Life] = []
+def _lives(frame: RunFrame) -> list[RunLife]:
+    found: list[RunLife] = []
     for ends in _together(frame):
         began = found[-1].ended_seconds if found else 0.0
         ended = max(end.at_seconds for end in ends)
         failed = [end for end in ends if end.ending not in SETTLED]
         first = (failed or ends)[0]
-        found.append(Life(began, ended, _ending(frame, began, ended, first), first.node))
+        found.append(RunLife(began, ended, _ending(frame, began, ended, first), first.node))
     began = found[-1].ended_seconds if found else 0.0
     if (
         not found
         or frame.duration_seconds > began + TOGETHER_SECONDS
         or _starts_after(frame, began)
     ):
-        found.append(Life(began, max(frame.duration_seconds, began), OPEN, ""))
+        found.append(RunLife(began, max(frame.duration_seconds, began), OPEN, ""))
     return found
 
 

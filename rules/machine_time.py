@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rules.frame import NodeFrame, RunFrame
-from rules.intervals import covered_seconds, merged
+from rules.intervals import covered_seconds, merge_windows
 from rules.rule import Window
 from rules.wording import lasting
 
@@ -14,7 +14,7 @@ def held_seconds(node: NodeFrame, frame: RunFrame, span: Window | None = None) -
     """Return for how long the node was held, within the span if there is one."""
     whole = Window(0.0, frame.duration_seconds)
     held = [Window(*interval) for interval in node.intervals] or [whole]
-    return covered_seconds(merged(held), span or whole)
+    return covered_seconds(merge_windows(held), span or whole)
 
 
 def seconds_of_run(frame: RunFrame, by_node: Mapping[str, float]) -> float:

@@ -68,7 +68,7 @@ def held_to_floor(
     Args:
         run_usd: the cost of the run; None: not known.
     """
-    run_seconds = numbers.known("run_seconds") or 0.0
+    run_seconds = numbers.get("run_seconds") or 0.0
     if verdict.state != "fired" or verdict.claimed_seconds_high <= 0 or run_seconds <= 0:
         return verdict
     share = verdict.claimed_seconds_high / run_seconds

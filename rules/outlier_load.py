@@ -43,8 +43,8 @@ def load_words(numbers: Numbers) -> str:
     """Return a sentence; empty if nothing is known."""
     parts = []
     for name, what in LOADS.items():
-        inside = numbers.known(f"{name}_in_outliers_pct")
-        otherwise = numbers.known(f"{name}_otherwise_pct")
+        inside = numbers.get(f"{name}_in_outliers_pct")
+        otherwise = numbers.get(f"{name}_otherwise_pct")
         if inside is not None and otherwise is not None:
             parts.append(f"{what} {inside:.0f} % (otherwise {otherwise:.0f} %)")
     return f" During them: {', '.join(parts)}." if parts else ""

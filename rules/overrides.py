@@ -28,12 +28,12 @@ def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, float]]:
             raise ValueError(f"{assignment!r} has no value: write name=value")
         if (parameter := _shared(name.strip())) is not None:
             of_all = overrides.setdefault(materiality.SHARED, {})
-            of_all[parameter.name] = parameter.checked(parameter.parsed(text))
+            of_all[parameter.name] = parameter.check(parameter.parse(text))
             continue
         rule, word = _rule_of(name.strip(), all_rules())
         parameter = _parameter_of(rule, word)
         of_rule = overrides.setdefault(rule.id, {})
-        of_rule[parameter.name] = rule.values({word: parameter.parsed(text)})[parameter.name]
+        of_rule[parameter.name] = rule.values({word: parameter.parse(text)})[parameter.name]
     return overrides
 
 

@@ -44,7 +44,7 @@ class Parameter:
         chosen = {"save": self.save, "balanced": None, "safe": self.safe}[preset]
         return self.default if chosen is None else chosen
 
-    def checked(self, value: float) -> float:
+    def check(self, value: float) -> float:
         """Returns `value` if it is allowed, else raises ValueError that names the bounds."""
         if not (math.isfinite(value) and self.low <= value <= self.high):
             raise ValueError(f"{self.name} = {value} is outside {self.low}..{self.high}")
@@ -52,7 +52,7 @@ class Parameter:
             raise ValueError(f"{self.name} = {value} is not a whole number")
         return float(value)
 
-    def parsed(self, text: str) -> float:
+    def parse(self, text: str) -> float:
         """Parse a value. Raises ValueError that names the choices or the unit."""
         text = text.strip()
         if self.choices:
@@ -82,7 +82,7 @@ def complete(rule_id: str, parameters: Iterable[Parameter], overrides: Values) -
             raise ValueError(f"{rule_id} has no parameter {name!r}; it has {', '.join(ours)}")
         factor = 1.0 if name in ours else parameter.sagemaker_factor
         try:
-            values[parameter.name] = parameter.checked(factor * value)
+            values[parameter.name] = parameter.check(factor * value)
         except ValueError as problem:
             raise ValueError(f"{rule_id}.{problem}") from None
     return values

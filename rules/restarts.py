@@ -11,7 +11,7 @@ import numpy as np
 
 from rules.frame import NodeFrame
 from rules.global_steps import first_rank, processes_of
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.rule import Window
 from rules.training_loop import (
     began_of,
@@ -31,7 +31,7 @@ def restore_spans(node: NodeFrame, end_seconds: float) -> list[Window]:
         for at, data in began_of(node, "restore")
         if (seconds := seconds_of(data.get("seconds"))) > 0
     ]
-    return list(merged([*timed, *phase_spans(node, "restore", end_seconds)]))
+    return list(merge_windows([*timed, *phase_spans(node, "restore", end_seconds)]))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def process_restarts(node: NodeFrame) -> tuple[list[Window], list[Window]]:
     found = replacements(node)
     waits = [Window(r.last_seen_seconds, r.began_seconds) for r in found if r.is_within_session]
     begins = [Window(r.began_seconds, max(r.first_work_seconds, r.began_seconds)) for r in found]
-    return list(merged(waits)), list(merged(begins))
+    return list(merge_windows(waits)), list(merge_windows(begins))
 
 
 def _replacements(node: NodeFrame) -> list[Replacement]:

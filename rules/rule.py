@@ -51,7 +51,7 @@ class Numbers:
     missing: tuple[str, ...] = ()
     """The missing data, as text for people."""
 
-    def known(self, name: str) -> float | None:
+    def get(self, name: str) -> float | None:
         """Return a value; None where it is absent or not a finite number."""
         value = self.values.get(name)
         return float(value) if value is not None and math.isfinite(value) else None
@@ -59,7 +59,7 @@ class Numbers:
     def by_entity(self, name: str) -> dict[str, float]:
         """Return the known values stored as `name@entity`, by entity."""
         keys = (key for key in self.values if key.partition("@")[0] == name and "@" in key)
-        known = {key.partition("@")[2]: self.known(key) for key in keys}
+        known = {key.partition("@")[2]: self.get(key) for key in keys}
         return {entity: value for entity, value in known.items() if value is not None}
 
     def entities(self, name: str) -> set[str]:
@@ -70,7 +70,7 @@ class Numbers:
     def to_document(self) -> dict[str, Any]:
         """Return the numbers for a JSON column; a value that isn't finite becomes null."""
         return {
-            "values": {name: self.known(name) for name in self.values},
+            "values": {name: self.get(name) for name in self.values},
             "windows": [[w.start_seconds, w.end_seconds, w.entity] for w in self.windows],
             "missing": list(self.missing),
         }

@@ -26,7 +26,7 @@ BEST_SHARE, SLOWER_FROM = 0.1, 1.05
 
 
 @dataclass(frozen=True)
-class Block:
+class StepStretch:
     """Steps that followed one another."""
 
     steps: int
@@ -38,9 +38,9 @@ class Block:
         return self.seconds / self.steps
 
 
-def blocks_of(frame: RunFrame, lost: Mapping[str, Sequence[Window]]) -> list[Block]:
+def blocks_of(frame: RunFrame, lost: Mapping[str, Sequence[Window]]) -> list[StepStretch]:
     """Return the run's blocks, one node at a time: nodes make the same steps together."""
-    found: list[Block] = []
+    found: list[StepStretch] = []
     until = float("-inf")
     for node in sorted(frame.nodes.values(), key=_first_start):
         starts, seconds, counts = _steps(node, lost.get(node.key, ()))
@@ -51,7 +51,7 @@ def blocks_of(frame: RunFrame, lost: Mapping[str, Sequence[Window]]) -> list[Blo
     return found
 
 
-def slowdown_share(blocks: Sequence[Block]) -> float | None:
+def slowdown_share(blocks: Sequence[StepStretch]) -> float | None:
     """Return the share of the time of all steps that is above the best pace; None if there are too
     few steps to tell.
     """
@@ -63,7 +63,7 @@ def slowdown_share(blocks: Sequence[Block]) -> float | None:
     return above / sum(block.seconds for block in blocks)
 
 
-def _best(blocks: Sequence[Block]) -> float:
+def _best(blocks: Sequence[StepStretch]) -> float:
     wanted, steps, seconds = BEST_SHARE * sum(block.steps for block in blocks), 0, 0.0
     for block in sorted(blocks, key=lambda block: block.pace):
         steps, seconds = steps + block.steps, seconds + block.seconds
@@ -92,9 +92,9 @@ def _steps(node: NodeFrame, lost: Sequence[Window]) -> tuple[np.ndarray, np.ndar
     return start[kept], seconds[kept], count[kept]
 
 
-def _blocks(seconds: np.ndarray, counts: np.ndarray) -> list[Block]:
+def _blocks(seconds: np.ndarray, counts: np.ndarray) -> list[StepStretch]:
     size = max(BLOCK_STEPS, -(-int(counts.sum()) // MOST_BLOCKS))
     place = (np.cumsum(counts) - counts) // size
     first = np.flatnonzero(np.diff(place, prepend=-1))
     sums = zip(np.add.reduceat(counts, first), np.add.reduceat(seconds, first), strict=True)
-    return [Block(int(steps), float(total)) for steps, total in sums if steps and total > 0]
+    return [StepStretch(int(steps), float(total)) for steps, total in sums if steps and total > 0]

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from rules.frame import NodeFrame
-from rules.intervals import merged, without
+from rules.intervals import merge_windows, subtract_windows
 from rules.rule import Window
 from rules.training_loop import events_of
 
 
 @dataclass(frozen=True)
-class Stage:
+class ScriptStage:
     """One command of the script."""
 
     name: str
     window: Window
 
 
-def stages_of(node: NodeFrame, end_seconds: float) -> list[Stage]:
+def stages_of(node: NodeFrame, end_seconds: float) -> list[ScriptStage]:
     """Return the stages in the order of their begins; a stage whose end isn't known lasts to
     `end_seconds`.
     """
@@ -32,7 +32,7 @@ def stages_of(node: NodeFrame, end_seconds: float) -> list[Stage]:
         ended = at - _seconds(data, "ago_seconds")
         name = str(data.get("name") or "")
         windows[data.get("number")] = (name, ended - _seconds(data, "seconds"), ended)
-    found = [Stage(name, Window(b, max(e, b))) for name, b, e in windows.values()]
+    found = [ScriptStage(name, Window(b, max(e, b))) for name, b, e in windows.values()]
     return sorted(found, key=lambda stage: stage.window.start_seconds)
 
 
@@ -41,14 +41,14 @@ def start_up(node: NodeFrame, work_seconds: float, from_seconds: float = 0.0) ->
     start-up.
     """
     whole = [Window(min(from_seconds, work_seconds), work_seconds)]
-    return without(whole, other_stages(node, work_seconds, work_seconds))
+    return subtract_windows(whole, other_stages(node, work_seconds, work_seconds))
 
 
 def other_stages(node: NodeFrame, work_seconds: float, end_seconds: float) -> list[Window]:
     """Return the time of all stages but that in which work began."""
     windows = [stage.window for stage in stages_of(node, end_seconds)]
     other = [w for w in windows if not w.start_seconds <= work_seconds < w.end_seconds]
-    return list(merged(w for w in other if w.end_seconds > w.start_seconds))
+    return list(merge_windows(w for w in other if w.end_seconds > w.start_seconds))
 
 
 def _seconds(data: dict[str, Any], name: str) -> float:

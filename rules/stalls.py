@@ -8,7 +8,7 @@ import pandas as pd
 from rules.checkpoints import checkpoint_stalls
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats, Grid, unseen_seconds
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.lost_steps import run_steps
 from rules.training_loop import phase_spans
 
@@ -53,8 +53,8 @@ def _not_waiting(node: NodeFrame, frame: RunFrame, grid: Grid) -> Floats:
     """Return the seconds of each cell that no wait for data explains, although the GPU may idle."""
     saved = checkpoint_stalls(node, frame)
     pauses = [*(saved[0] if saved else []), *phase_spans(node, "evaluate", frame.duration_seconds)]
-    pauses += run_steps(frame).lost().get(node.key, [])
-    return unseen_seconds(node, grid) + grid.covered(list(merged(pauses)))
+    pauses += run_steps(frame).lost_seconds().get(node.key, [])
+    return unseen_seconds(node, grid) + grid.covered_seconds(list(merge_windows(pauses)))
 
 
 def idle_share(busy: Floats) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from rules.activity import own_cores
-from rules.evidence import after, known_together
+from rules.evidence import known_together, series_after
 from rules.frame import NodeFrame
 from rules.grid import Floats, Grid
 
@@ -43,7 +43,7 @@ def starved_share(node: NodeFrame, resolution_seconds: float) -> float | None:
     """Return the share of the time after warm-up in which the run waited for a core; None if
     unknown.
     """
-    worked = after(_starved(node, resolution_seconds), node.warm_up_end_seconds())
+    worked = series_after(_starved(node, resolution_seconds), node.warm_up_end_seconds())
     return None if worked is None else float(worked.clip(0.0, 1.0).mean())
 
 
@@ -79,7 +79,7 @@ def _when_waited(counted: Floats, width_seconds: float) -> Floats:
     return np.asarray(waited[::-1])
 
 
-def without_starved(
+def subtract_starved(
     told: Mapping[str, Floats],
     starved: Floats,
     node: NodeFrame,

@@ -9,7 +9,7 @@ from rules.activity import used_gpu_pct
 from rules.checkpoints import checkpoint_spans
 from rules.frame import GPU_IN_USE_PCT, Flags, NodeFrame, RunFrame
 from rules.grid import GAP_SECONDS
-from rules.intervals import intervals_where, without
+from rules.intervals import intervals_where, subtract_windows
 from rules.restarts import process_restarts, restore_spans
 from rules.rule import Window
 from rules.training_loop import phase_spans, weighted_median
@@ -63,7 +63,7 @@ def _unexplained_gaps(
     waits, begins = process_restarts(node)
     known = [*phase_spans(node, "evaluate", end), *checkpoint_spans(node, end)]
     recorded = [*known, *restore_spans(node, end), *waits, *begins, *_unseen(node, resolution)]
-    rest = without(gaps, recorded)
+    rest = subtract_windows(gaps, recorded)
     least = max(gap_seconds, median_steps * median) - 1e-9
     long = [w for w in rest if w.end_seconds - w.start_seconds >= least]
     gpu = used_gpu_pct(node)

@@ -47,7 +47,7 @@ class StepRange:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CountedSteps:
     """The steps of a range that count."""
 
     last: int
@@ -56,7 +56,7 @@ class Kept:
     """False if the number at which it resumed is unknown, so nothing is known to be lost."""
 
 
-def kept(ranges: Sequence[StepRange]) -> list[Kept]:
+def select_counted_steps(ranges: Sequence[StepRange]) -> list[CountedSteps]:
     """Return for each range the steps that count, in the order given.
 
     A counted range that begins after another one has ended is of no use: after a restart nobody
@@ -70,7 +70,9 @@ def kept(ranges: Sequence[StepRange]) -> list[Kept]:
     firsts = np.array([first for _, first in resumed], dtype=np.int64)
     new = np.array(sorted(r.began_us for r in ranges if r.begins == NEW), dtype=np.int64)
     return [
-        Kept(each.last, is_known=False) if no else Kept(_until(each, began, firsts, new))
+        CountedSteps(each.last, is_known=False)
+        if no
+        else CountedSteps(_until(each, began, firsts, new))
         for each, no in zip(ranges, unknown, strict=True)
     ]
 
@@ -91,7 +93,7 @@ def _until(
     return min(each.last, max(again - 1, each.first - 1))
 
 
-def distinct(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
+def count_distinct_steps(ranges: Sequence[StepRange], counted: Sequence[CountedSteps]) -> int:
     """Return how many different steps count: two nodes that make the same step make one, a script
     that counts again from 1 makes others.
     """
@@ -105,7 +107,7 @@ def distinct(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
     return total + _union(span)
 
 
-def lost_count(ranges: Sequence[StepRange], counted: Sequence[Kept]) -> int:
+def lost_count(ranges: Sequence[StepRange], counted: Sequence[CountedSteps]) -> int:
     """Return how many steps were lost: one that nodes made together counts once, one that was lost
     in two attempts counts twice.
     """

@@ -8,7 +8,7 @@ import numpy as np
 
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Grid
-from rules.starvation import is_starvation_known, starved_seconds, without_starved
+from rules.starvation import is_starvation_known, starved_seconds, subtract_starved
 from rules.training_loop import share_pct
 
 
@@ -78,6 +78,6 @@ def _starved(node: NodeFrame, resolution_seconds: float) -> tuple[float, float]:
     whole = grid.spread(start, start + seconds, np.ones(len(start))) / ranks
     waits = grid.spread(start, start + seconds, share) / ranks
     told = {"wait": waits}
-    slept = without_starved(told, starved, node, resolution_seconds, grid)["wait"]
+    slept = subtract_starved(told, starved, node, resolution_seconds, grid)["wait"]
     of_steps = np.minimum(starved * whole / grid.width_seconds, whole - slept)
     return float(of_steps.sum()) * ranks, float((waits - slept).sum()) * ranks

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 from rules.activity import own_cores
-from rules.evidence import after
+from rules.evidence import series_after
 from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
-from rules.idle import BACKGROUND_SHARE, REST_CORES, has_gpus, mostly, ranks
+from rules.idle import BACKGROUND_SHARE, REST_CORES, has_gpus, is_mostly_set, ranks
 from rules.processes import (
     MACHINE_TRAFFIC,
     NETWORK,
@@ -73,7 +73,9 @@ def stillness(node: NodeFrame, frame: RunFrame, at_work: pd.Series[bool]) -> pd.
     if busy is None:
         return gpus.assign(polls=False)
     limit, rest = _most_cores(node, busy, at_work, has_gpus(frame)), _rest_cores(node)
-    cores = pd.DataFrame({"rests": mostly(busy <= limit), "polls": mostly(busy > rest)})
+    cores = pd.DataFrame(
+        {"rests": is_mostly_set(busy <= limit), "polls": is_mostly_set(busy > rest)}
+    )
     both = gpus.join(cores, how="inner").astype(bool)
     rests = both.pop("rests")
     both["still"] &= rests
@@ -81,7 +83,7 @@ def stillness(node: NodeFrame, frame: RunFrame, at_work: pd.Series[bool]) -> pd.
     return both
 
 
-def moving(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.Series[bool]]:
+def find_activity(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.Series[bool]]:
     """Return what shows that the node does something in a window after all: flags at known
     ticks.
     """
@@ -127,7 +129,7 @@ def _gpu(
     busy = node.gpu_busy_pct(number)
     if busy is None:
         return None
-    idles, spins = mostly(busy <= UNUSED_PCT), mostly(busy >= SPIN_BUSY_PCT)
+    idles, spins = is_mostly_set(busy <= UNUSED_PCT), is_mostly_set(busy >= SPIN_BUSY_PCT)
     may_spin = spins & _shows_nothing(node, number, busy.index)
     spins &= _does_little(node, number, at_work, step_seconds).reindex(busy.index, fill_value=False)
     may_spin |= spins
@@ -158,12 +160,12 @@ def _does_little(
     )
     little = _little_power(node, number, at_work, step_seconds)
     if little is None and sm is not None and at_work.any():
-        little = mostly(sm <= SPIN_SM_PCT / 2)
+        little = is_mostly_set(sm <= SPIN_SM_PCT / 2)
     if little is None:
         return pd.Series(dtype=bool)
     for series, most in ((sm, SPIN_SM_PCT), (memory, SPIN_MEMORY_PCT)):
         if series is not None:
-            little &= mostly(series <= most).reindex(little.index, fill_value=True)
+            little &= is_mostly_set(series <= most).reindex(little.index, fill_value=True)
     return little
 
 
@@ -179,7 +181,7 @@ def _little_power(
     high = float(np.median(working)) if len(working) else float(np.percentile(power, 99))
     if high - low < LEAST_POWER_SPAN_WATTS:
         return None
-    return mostly(power <= low + share * (high - low))
+    return is_mostly_set(power <= low + share * (high - low))
 
 
 def _rest_cores(node: NodeFrame) -> float:
@@ -204,7 +206,7 @@ def _part(
     series: pd.Series[float] | None, window: Window, step_seconds: float
 ) -> pd.Series[float] | None:
     """Return the ticks that lie entirely within the window; None if there are none."""
-    rest = after(series, window.start_seconds + step_seconds - 1e-6)
+    rest = series_after(series, window.start_seconds + step_seconds - 1e-6)
     rest = None if rest is None else rest[rest.index <= window.end_seconds - step_seconds + 1e-6]
     return rest if rest is not None and len(rest) else None
 
@@ -261,8 +263,8 @@ def _polling_moves(node: NodeFrame, frame: RunFrame, window: Window) -> list[pd.
         return []
     level = _rolled(cores, FLAT_SECONDS, step, "mean")
     far = (level - _rolled(level, LEVEL_SECONDS, step, "median")).abs() > FLAT_CORES * ranks(node)
-    polls = mostly(cores > _rest_cores(node))
-    found = [mostly(far) & polls]
+    polls = is_mostly_set(cores > _rest_cores(node))
+    found = [is_mostly_set(far) & polls]
     memory = _part(own_memory_bytes(node), window, step)
     if memory is not None:
         found.append(_memory_moves(memory, step) & polls.reindex(memory.index, fill_value=False))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rules.frame import Flags, NodeFrame, RunFrame
 from rules.grid import Floats
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.rule import Window
 
 
@@ -105,7 +105,7 @@ def phase_spans(node: NodeFrame, name: str, end_seconds: float) -> list[Window]:
     for rank, at in since.items():
         latest = min(_process_end(node, rank, at), end_seconds)
         spans.append(Window(at, max(latest, at)))
-    return list(merged(spans)) if spans else _step_spans(node, name)
+    return list(merge_windows(spans)) if spans else _step_spans(node, name)
 
 
 def _process_end(node: NodeFrame, rank: Any, since: float) -> float:
@@ -155,4 +155,4 @@ def _step_spans(node: NodeFrame, name: str) -> list[Window]:
     steps = node.steps[node.is_phase(name) & node.is_timed]
     ends = steps["start_seconds"] + steps["duration_seconds"] * steps["count"].fillna(1)
     pairs = zip(steps["start_seconds"], ends, strict=True)
-    return list(merged([Window(float(a), float(b)) for a, b in pairs], slack_seconds=1.0))
+    return list(merge_windows([Window(float(a), float(b)) for a, b in pairs], slack_seconds=1.0))

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rules.activity import first_step_end_seconds
-from rules.evidence import after
+from rules.evidence import series_after
 from rules.frame import NodeFrame, RunFrame
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.restarts import process_restarts, restore_spans
 from rules.rule import Numbers, Values
 
@@ -52,12 +52,12 @@ def window_percentiles(
     window_seconds: float,
     percents: Mapping[str, float],
 ) -> Windows:
-    """Return the windows of `worked`, with these percentiles of each.
+    """Return the windows of `series_while_working`, with these percentiles of each.
 
     The last window includes the remainder. Windows with less than half as many samples as the
     fullest one are left out.
     """
-    work = worked(node, series)
+    work = series_while_working(node, series)
     if work is None:
         none = np.zeros(0)
         return Windows(none, none, dict.fromkeys(percents, none))
@@ -77,16 +77,18 @@ def window_percentiles(
     return Windows(index[firsts], index[firsts + counts - 1], columns)
 
 
-def worked(node: NodeFrame, series: pd.Series[float] | None) -> pd.Series[float] | None:
+def series_while_working(
+    node: NodeFrame, series: pd.Series[float] | None
+) -> pd.Series[float] | None:
     """Return the series after the first step, or the first use of a GPU, without the time in
     which processes were started again.
     """
-    work = after(series, first_step_end_seconds(node))
+    work = series_after(series, first_step_end_seconds(node))
     if work is None:
         return None
     waits, begins = process_restarts(node)
     starts = [*waits, *begins, *restore_spans(node, np.inf)] if waits or begins else []
-    edges = [at for w in merged(starts) for at in (w.start_seconds, w.end_seconds)]
+    edges = [at for w in merge_windows(starts) for at in (w.start_seconds, w.end_seconds)]
     is_starting = np.searchsorted(edges, work.index.to_numpy(dtype=float), side="right") % 2 == 1
     rest = work[~is_starting] if edges else work
     return rest if len(rest) else None
@@ -118,9 +120,9 @@ def needed_seconds(values: Values, numbers: Numbers) -> float:
 
     A run that may be starting up isn't short: more of it is to come.
     """
-    if numbers.known("may_start_up"):
+    if numbers.get("may_start_up"):
         return max(values["patience_seconds"], LEAST_SECONDS)
-    share = values["patience_share_pct"] / 100 * (numbers.known("run_seconds") or 0.0)
+    share = values["patience_share_pct"] / 100 * (numbers.get("run_seconds") or 0.0)
     return max(min(values["patience_seconds"], share), LEAST_SECONDS)
 
 

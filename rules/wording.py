@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 MOST_NAMES = 8
 
 
-def counted(count: float, noun: str, plural: str = "") -> str:
+def write_count(count: float, noun: str, plural: str = "") -> str:
     """Write a count: `1 gap`, `3 gaps`."""
     number = f"{count:.0f}" if count == round(count) else f"{count:.1f}"
     return f"{number} {noun if number == '1' else plural or noun + 's'}"
@@ -19,7 +19,7 @@ def lasting(seconds: float) -> str:
     return f"{seconds:.0f} s" if round(seconds) < 60 else two_units(round(seconds))
 
 
-def lacking(seen: float, needed: float, of: str = "") -> str:
+def write_shortage(seen: float, needed: float, of: str = "") -> str:
     """Write `11 s of samples, 20 s needed`: rounded so that what is too little looks so as well.
 
     Args:
@@ -51,7 +51,7 @@ def some_gpus(part: float, whole: float) -> str:
     return "the only GPU" if round(whole) == 1 else f"{part:.0f} of {whole:.0f} GPUs"
 
 
-def was(count: float) -> str:
+def was_or_were(count: float) -> str:
     return "was" if round(count) == 1 else "were"
 
 
@@ -62,7 +62,7 @@ def range_pct(values: Iterable[float]) -> str:
     return f"{low} %" if low == high else f"{low} to {high} %"
 
 
-def named(entities: Collection[str], every: Iterable[str] = ()) -> str:
+def name_gpus(entities: Collection[str], every: Iterable[str] = ()) -> str:
     """Write GPUs by name, with their node if there are several: `gpu0, gpu3`.
 
     Args:

@@ -84,7 +84,7 @@ from pathlib import Path
 from django import forms
 from django.template.loader import render_to_string
 
-from webapp.notify.channels.channel import Channel, Failure, Setup
+from webapp.notify.channels.channel import Channel, DeliveryFailure, Setup
 
 
 class FolderForm(forms.Form):
@@ -117,7 +117,7 @@ class FolderChannel(Channel):
         (Path(message.target) / f"{len(message.id)}.txt").write_text(text)
 
     def failure(self, error):
-        return Failure(str(error), is_final=isinstance(error, NotADirectoryError))
+        return DeliveryFailure(str(error), is_final=isinstance(error, NotADirectoryError))
 
 
 CHANNEL = FolderChannel()

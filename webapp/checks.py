@@ -28,11 +28,11 @@ def data_directory_is_writable(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.security)
 def files_are_private(**_: Any) -> list[CheckMessage]:
-    exposed = private_files.exposed(private_files.of_the_service())
+    exposed = private_files.find_exposed(private_files.service_paths())
     return [_readable_by_all(one) if one.is_open_to_all else _shared(one) for one in exposed]
 
 
-def _readable_by_all(exposed: private_files.Exposed) -> CheckMessage:
+def _readable_by_all(exposed: private_files.ExposedPath) -> CheckMessage:
     return Warning(
         f"{exposed.path} has mode {exposed.mode:04o}: every user of this machine has rights to it.",
         hint=f"Run `{exposed.remedy}`. `manage.py up` does so at its next start.",
@@ -40,7 +40,7 @@ def _readable_by_all(exposed: private_files.Exposed) -> CheckMessage:
     )
 
 
-def _shared(exposed: private_files.Exposed) -> CheckMessage:
+def _shared(exposed: private_files.ExposedPath) -> CheckMessage:
     return Info(
         f"{exposed.path} has mode {exposed.mode:04o}: its group has rights to it.",
         hint=f"If that isn't meant, run `{exposed.remedy}`.",

@@ -20,7 +20,7 @@ OTHERS, GROUP = stat.S_IRWXO, stat.S_IRWXG
 
 
 @dataclass(frozen=True)
-class Exposed:
+class ExposedPath:
     """A file or folder that others than its user can reach."""
 
     path: Path
@@ -77,7 +77,7 @@ def write_durably(path: Path, text: str) -> None:
         os.close(folder)
 
 
-def of_the_service() -> list[Path]:
+def service_paths() -> list[Path]:
     """Return whatever holds secrets, rows or samples. What lies in a folder is closed by the
     folder.
     """
@@ -91,7 +91,7 @@ def of_the_service() -> list[Path]:
     return paths
 
 
-def exposed(paths: list[Path]) -> list[Exposed]:
+def find_exposed(paths: list[Path]) -> list[ExposedPath]:
     """Return those of the paths that exist and give rights to a group or to everybody."""
     found = []
     for path in paths:
@@ -100,5 +100,5 @@ def exposed(paths: list[Path]) -> list[Exposed]:
         except OSError:
             continue
         if mode & (OTHERS | GROUP):
-            found.append(Exposed(path, mode))
+            found.append(ExposedPath(path, mode))
     return found

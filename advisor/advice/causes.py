@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.advice.recommendation import RuleJudgement
-from advisor.costing.recoverable import Recoverable
+from advisor.costing.recoverable import RecoverablePart
 
 
 @dataclass(frozen=True)
-class Cause:
+class RootCause:
     """A finding that no other explains."""
 
     judged: RuleJudgement
-    recoverable: Recoverable
+    recoverable: RecoverablePart
 
     @property
     def rule_id(self) -> str:
@@ -30,9 +30,11 @@ class Cause:
 
 
 def causes(
-    judgements: Sequence[RuleJudgement], recovered: Mapping[str, Recoverable]
-) -> dict[str, Cause]:
+    judgements: Sequence[RuleJudgement], recovered: Mapping[str, RecoverablePart]
+) -> dict[str, RootCause]:
     """Return the causes by rule."""
     fired = {j.rule_id: j for j in judgements if j.verdict.state == "fired"}
-    found = {rule: Cause(j, recovered.get(rule, Recoverable())) for rule, j in fired.items()}
+    found = {
+        rule: RootCause(j, recovered.get(rule, RecoverablePart())) for rule, j in fired.items()
+    }
     return {rule: cause for rule, cause in found.items() if not cause.recoverable.explained_by}

@@ -9,13 +9,13 @@ from advisor.advice.inputs import Input, missing_words
 from advisor.advice.recommendation import RuleJudgement
 from rules.category import OVERVIEW
 from rules.registry import all_rules
-from rules.wording import counted
+from rules.wording import write_count
 
 MACHINE_SIZE, BUYING = "Machine size", "Ways to buy"
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedLine:
     """One line. `is_known`: False says what is missing to check it."""
 
     name: str
@@ -23,12 +23,12 @@ class Checked:
     is_known: bool
 
 
-def checked(
+def checked_lines(
     judgements: Sequence[RuleJudgement],
     inputs: Sequence[Input],
     is_machine_advised: bool = False,
     not_considered: Sequence[str] = (),
-) -> list[Checked]:
+) -> list[CheckedLine]:
     """Return a line for every rule that passed, those that lack data, the size of the machine, and
     how it is bought.
 
@@ -44,17 +44,17 @@ def checked(
     return [*passed, *unknown, *size, *_buying(not_considered)]
 
 
-def _line(judged: RuleJudgement, is_known: bool) -> Checked:
-    return Checked(all_rules()[judged.rule_id].title, judged.verdict.summary, is_known)
+def _line(judged: RuleJudgement, is_known: bool) -> CheckedLine:
+    return CheckedLine(all_rules()[judged.rule_id].title, judged.verdict.summary, is_known)
 
 
-def conclusion(lines: Sequence[Checked], inputs: Sequence[Input]) -> str:
+def conclusion(lines: Sequence[CheckedLine], inputs: Sequence[Input]) -> str:
     """Say what may be said of a run for which nothing is advised, and what isn't judged."""
     rules = [line for line in lines if line.name not in (MACHINE_SIZE, BUYING)]
     lacking = sum(not line.is_known for line in rules)
     found = "no finding of this run costs enough to act on"
     if lacking:
-        found += f", as far as {len(rules) - lacking} of {counted(len(rules), 'rule')} had data"
+        found += f", as far as {len(rules) - lacking} of {write_count(len(rules), 'rule')} had data"
     missing = missing_words(inputs)
     if missing:
         return f"{found[0].upper()}{found[1:]}. Whether another machine pays: {_lower(missing)}"
@@ -65,16 +65,16 @@ def _lower(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _machine_size(inputs: Sequence[Input], is_machine_advised: bool) -> list[Checked]:
+def _machine_size(inputs: Sequence[Input], is_machine_advised: bool) -> list[CheckedLine]:
     if is_machine_advised:
         return []
     if missing := missing_words(inputs):
-        return [Checked(MACHINE_SIZE, missing, is_known=False)]
-    return [Checked(MACHINE_SIZE, "No machine that fits the run costs clearly less.", True)]
+        return [CheckedLine(MACHINE_SIZE, missing, is_known=False)]
+    return [CheckedLine(MACHINE_SIZE, "No machine that fits the run costs clearly less.", True)]
 
 
-def _buying(not_considered: Sequence[str]) -> list[Checked]:
+def _buying(not_considered: Sequence[str]) -> list[CheckedLine]:
     if not not_considered:
         return []
     found = f"Not considered: {', '.join(not_considered)}. Owners allow them in Settings, Advice."
-    return [Checked(BUYING, found, is_known=False)]
+    return [CheckedLine(BUYING, found, is_known=False)]

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from advisor.advice.causes import Cause
+from advisor.advice.causes import RootCause
 from advisor.advice.kinds import CHECKPOINTS
 from advisor.advice.recommendation import (
     MEASURED,
     Recommendation,
     RuleJudgement,
-    Saving,
+    SavingRange,
     Spending,
 )
 from advisor.money import display_usd
@@ -40,7 +40,7 @@ def saves(judgements: Sequence[RuleJudgement]) -> bool:
 
 def save_interval(
     judgements: Sequence[RuleJudgement],
-    found: Mapping[str, Cause],
+    found: Mapping[str, RootCause],
     spending: Spending,
     node_count: int,
     speed: LoopSpeed | None,
@@ -65,7 +65,7 @@ def save_interval(
     if shares[1] < LEAST_SHARE or not all(math.isfinite(share) for share in shares):
         return None
     usd = [spending.cost_usd * Decimal(str(round(share, 9))) for share in shares]
-    saving = Saving.of(spending.cost_usd, min(usd), usd[1], max(usd))
+    saving = SavingRange.clamp(spending.cost_usd, min(usd), usd[1], max(usd))
     steps = _steps(best, speed)
     every = f"{best / 60:.3g} min"
     title = f"Save checkpoints every {every}"
@@ -111,11 +111,11 @@ def _checkpoints(judgements: Sequence[RuleJudgement]) -> tuple[float, float, flo
     the share of the run that the loop and its checkpoints took; None if too few are known.
     """
     numbers = next((j.numbers for j in judgements if j.rule_id == "checkpoint_interval"), None)
-    if numbers is None or (numbers.known("checkpoints_count") or 0) < FEWEST:
+    if numbers is None or (numbers.get("checkpoints_count") or 0) < FEWEST:
         return None
-    between, cost = numbers.known("interval_seconds"), numbers.known("checkpoint_seconds")
-    loop, saving = numbers.known("loop_seconds"), numbers.known("saving_seconds")
-    run = numbers.known("run_seconds")
+    between, cost = numbers.get("interval_seconds"), numbers.get("checkpoint_seconds")
+    loop, saving = numbers.get("loop_seconds"), numbers.get("saving_seconds")
+    run = numbers.get("run_seconds")
     if not between or not cost or not loop or saving is None or not run or loop <= saving:
         return None
     return between, cost, loop - saving, min(loop / run, 1.0)

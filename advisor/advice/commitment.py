@@ -26,11 +26,11 @@ from advisor.advice.purchase import (
 )
 from advisor.advice.recommendation import (
     Recommendation,
-    Saving,
+    SavingRange,
     Spending,
     risk_of_more_than,
 )
-from advisor.costing.cost import Interval, merged
+from advisor.costing.cost import Interval, merge_intervals
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.sizing.demand import Demand
@@ -70,7 +70,7 @@ def busy_shares(use: MachineUse) -> list[float]:
     length = (use.until - use.since) // MICROSECOND
     turns: Counter[datetime] = Counter()
     for intervals in use.intervals.values():
-        for start, end in merged(_within(use, intervals)):
+        for start, end in merge_intervals(_within(use, intervals)):
             turns[start] += 1
             turns[end] -= 1
     at_once: Counter[int] = Counter()
@@ -83,7 +83,7 @@ def busy_shares(use: MachineUse) -> list[float]:
     return [microseconds / length for microseconds in falling][::-1]
 
 
-def committed(shares: Sequence[float], break_even: float) -> int:
+def count_committed(shares: Sequence[float], break_even: float) -> int:
     """Return how many machines were in use clearly more than the break-even share of the time."""
     return sum(share * (1 - float(MARGIN)) > break_even for share in shares)
 
@@ -100,16 +100,16 @@ def commit(
     Savings are the job's part: its runs save the same share of their cost as all runs on these
     machines.
     """
-    usd = reserved(demand, book, as_of)
+    usd = price_reservation(demand, book, as_of)
     if demand is None or use is None or usd is None or not spending.cost_usd:
         return None
     shares = busy_shares(use)
-    count = committed(shares, float(usd.ratio))
+    count = count_committed(shares, float(usd.ratio))
     chosen = _Commitment(demand, use, shares, count, usd)
     return _recommendation(chosen, spending, chosen.saving(spending.cost_usd)) if count else None
 
 
-def reserved(demand: Demand | None, book: PriceBook, as_of: datetime) -> Hourly | None:
+def price_reservation(demand: Demand | None, book: PriceBook, as_of: datetime) -> Hourly | None:
     """Return what a node costs on demand and reserved, or None if one has no price or the run was
     bought in another way.
     """
@@ -152,14 +152,16 @@ class _Commitment:
         mean = statistics.fmean(used) if used else 0.0
         return statistics.pstdev(used) / mean if mean else 0.0
 
-    def saving(self, cost_usd: Decimal) -> Saving:
+    def saving(self, cost_usd: Decimal) -> SavingRange:
         """Return the saving of a run: its cost times the share that all runs save; the ends are
         those of the weeks with least and most use.
         """
         spent_usd = self.usd.now_usd * _decimal(sum(self.shares))
         likely = self._saved_usd(self.shares) / spent_usd
         each = [likely, *(self._saved_usd(week) / spent_usd for week in self.weeks)]
-        return Saving.of(cost_usd, *(cost_usd * end for end in (min(each), likely, max(each))))
+        return SavingRange.clamp(
+            cost_usd, *(cost_usd * end for end in (min(each), likely, max(each)))
+        )
 
     def _saved_usd(self, shares: Sequence[float]) -> Decimal:
         """Return the saving per hour of all machines together; below 0 if they cost more."""
@@ -173,7 +175,7 @@ class _Commitment:
         return max(falls, LEAST_RISK)
 
 
-def _recommendation(chosen: _Commitment, spending: Spending, saving: Saving) -> Recommendation:
+def _recommendation(chosen: _Commitment, spending: Spending, saving: SavingRange) -> Recommendation:
     demand = chosen.demand
     return same_machine(
         COMMIT,

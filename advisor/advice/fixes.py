@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advisor.advice.causes import Cause
-from advisor.advice.recommendation import MEASURED, Recommendation, Saving, Spending
+from advisor.advice.causes import RootCause
+from advisor.advice.recommendation import MEASURED, Recommendation, SavingRange, Spending
 from advisor.comparison.wording import display_seconds
 from advisor.money import display_usd
 
@@ -34,7 +34,7 @@ class Fix:
 
 
 def fixes(
-    found: Mapping[str, Cause], kinds: Mapping[str, Fix], spending: Spending
+    found: Mapping[str, RootCause], kinds: Mapping[str, Fix], spending: Spending
 ) -> list[Recommendation]:
     """Return one recommendation of each kind: for its cause whose fix gives back most."""
     by_rule = sorted(found.values(), key=lambda cause: cause.rule_id)
@@ -47,14 +47,14 @@ def fixes(
     return list(advised.values())
 
 
-def saving_of(cause: Cause, spending: Spending) -> Saving | None:
+def saving_of(cause: RootCause, spending: Spending) -> SavingRange | None:
     """Return the saving of the cause's fix, or None if there is no price or it isn't known what a
     fix gives back.
     """
     low, high = cause.recoverable.usd_low, cause.recoverable.usd_high
     if spending.cost_usd is None or low is None or high is None or not cause.seconds_high:
         return None
-    return Saving.of(spending.cost_usd, low, (low + high) / 2, high)
+    return SavingRange.clamp(spending.cost_usd, low, (low + high) / 2, high)
 
 
 def share_of_time(seconds: float, spending: Spending) -> float:
@@ -64,7 +64,7 @@ def share_of_time(seconds: float, spending: Spending) -> float:
     return min(max(seconds / spending.duration_seconds, 0.0), 1.0)
 
 
-def evidence_of(cause: Cause, spending: Spending, saving: Saving | None) -> list[str]:
+def evidence_of(cause: RootCause, spending: Spending, saving: SavingRange | None) -> list[str]:
     """Return in words what was found, and what a fix saves in time and money."""
     verdict = cause.judged.verdict
     if not cause.seconds_high:
@@ -81,7 +81,7 @@ def evidence_of(cause: Cause, spending: Spending, saving: Saving | None) -> list
     return evidence
 
 
-def _recommendation(fix: Fix, cause: Cause, spending: Spending) -> Recommendation:
+def _recommendation(fix: Fix, cause: RootCause, spending: Spending) -> Recommendation:
     saving = saving_of(cause, spending)
     own = [cause.judged.verdict.advice] if cause.judged.verdict.advice else []
     return Recommendation(

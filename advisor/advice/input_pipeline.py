@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from advisor.advice.causes import Cause
+from advisor.advice.causes import RootCause
 from advisor.advice.fixes import Fix, fixes, share_of_time
 from advisor.advice.recommendation import Recommendation, Spending
 from advisor.advice.recommendation import risk_of_more_than as risk_of
@@ -44,7 +44,7 @@ class _Risk:
 
 
 def fix_input_pipeline(
-    found: Mapping[str, Cause],
+    found: Mapping[str, RootCause],
     spending: Spending,
     demand: Demand | None,
     catalogue: Mapping[str, InstanceType],
@@ -96,11 +96,11 @@ def _make_cheaper() -> Fix:
     )
 
 
-def _has_full_cores(cause: Cause) -> bool:
+def _has_full_cores(cause: RootCause) -> bool:
     """Return whether the cores are full, as the finding itself says."""
     numbers = cause.judged.numbers
-    busy_pct, workers = numbers.known("cpu_busy_p50_pct"), numbers.known("loader_workers")
-    cores = numbers.known("cores_per_rank")
+    busy_pct, workers = numbers.get("cpu_busy_p50_pct"), numbers.get("loader_workers")
+    cores = numbers.get("cores_per_rank")
     has_enough_workers = workers is not None and cores is not None and workers >= max(cores, 1.0)
     return (busy_pct is not None and busy_pct >= CORES_FULL_PCT) or has_enough_workers
 

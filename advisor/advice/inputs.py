@@ -38,7 +38,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Prices:
+class KnownPrices:
     """The prices that are known in a run's region and way to buy."""
 
     has_run: bool
@@ -52,7 +52,7 @@ def machine_inputs(
     measured: Use,
     duration_seconds: float,
     judgements: Sequence[RuleJudgement],
-    prices: Prices,
+    prices: KnownPrices,
     catalogue: Mapping[str, InstanceType],
 ) -> list[Input]:
     """Return the price, fit, speed and availability behind "no other machine pays", for a run."""
@@ -77,7 +77,7 @@ def missing_words(inputs: Sequence[Input]) -> str:
     return f"Not judged: {listed}. {missing[0].step}"
 
 
-def _price(key: PriceKey, has_type: bool, prices: Prices) -> Input:
+def _price(key: PriceKey, has_type: bool, prices: KnownPrices) -> Input:
     if prices.has_run and prices.has_others:
         return Input("price", "the run and other machines have prices")
     what = "other machines have no price" if prices.has_run else "the run has no price"

@@ -13,11 +13,11 @@ from advisor.advice.kinds import UNUSED_GPUS
 from advisor.advice.recommendation import (
     MEASURED,
     Recommendation,
-    Saving,
+    SavingRange,
     Spending,
     risk_of_more_than,
 )
-from advisor.advice.switch import AfterFix, Scale, Switch, after_fix, paying_switches
+from advisor.advice.switch import AfterFix, Switch, SwitchTerms, paying_switches, switch_beside_fix
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import GIB, InstanceType
@@ -27,7 +27,7 @@ from advisor.sizing.constraints import USABLE_MEMORY
 from advisor.sizing.demand import MINIMUM_SECONDS, Demand, Preset
 from advisor.sizing.layout import is_other_gpu
 from advisor.sizing.other_gpus import rung_of
-from rules.wording import counted
+from rules.wording import write_count
 
 KIND = "change_instance_type"
 CORES_SPREAD, MEMORY_SPREAD = 0.20, 0.10
@@ -59,8 +59,8 @@ def change_instance_type(
     switch = switches[0] if switches else None
     if fix is not None:
         low, high = _recovered_shares(fix, spending)
-        on = Scale(book, catalogue, as_of, preset)
-        beside = (replace(each, after=after_fix(each, low, high, on)) for each in switches)
+        on = SwitchTerms(book, catalogue, as_of, preset)
+        beside = (replace(each, after=switch_beside_fix(each, low, high, on)) for each in switches)
         switch = next((each for each in beside if each.after), switch)
     if switch is None:
         return None
@@ -118,12 +118,12 @@ def _gives_gpus_back(switch: Switch) -> bool:
     return then.node_count * then.machine.gpu_count < given
 
 
-def _saving(switch: Switch, cost_usd: Decimal) -> Saving:
+def _saving(switch: Switch, cost_usd: Decimal) -> SavingRange:
     low, mid, high = (
         switch.cost_usd - (cost or switch.cost_usd)
         for cost in (switch.then.cost_high_usd, switch.then.cost_mid_usd, switch.then.cost_low_usd)
     )
-    return Saving.of(cost_usd, low, mid, high)
+    return SavingRange.clamp(cost_usd, low, mid, high)
 
 
 def _risk(switch: Switch) -> tuple[float, str]:
@@ -222,7 +222,7 @@ def _gpus(switch: Switch) -> str:
     left = f"{then.instance_type} has {then.machine.gpu_count} of {model}"
     if demand.gpu_use is None:
         were = "was" if given == 1 else "were"
-        return f"{counted(given, 'GPU')} {were} given to the run; {left}."
+        return f"{write_count(given, 'GPU')} {were} given to the run; {left}."
     if given == 1:
         return f"The GPU was {100 * demand.gpu_use.load:.0f} % busy; {left}."
     load = f"together as busy as {demand.gpu_use.load:.1f} full ones"
@@ -238,7 +238,7 @@ def _after_fix(after: AfterFix) -> str:
     busy_pct = 100 * min(planned.gpu_busy, 1.0)
     return (
         f"It is sized for the run after the input pipeline is fixed: {cores} and "
-        f"{busy_pct:.0f} % of {counted(planned.gpus, 'GPU')} busy."
+        f"{busy_pct:.0f} % of {write_count(planned.gpus, 'GPU')} busy."
     )
 
 
@@ -247,7 +247,7 @@ def _assumptions(switch: Switch) -> list[str]:
     if switch.then.planned.gpus < switch.demand.gpus_used:
         few = switch.then.planned.gpus
         assumptions.append(
-            f"{counted(few, 'GPU')} {'does' if few == 1 else 'do'} the work of "
+            f"{write_count(few, 'GPU')} {'does' if few == 1 else 'do'} the work of "
             f"{switch.demand.gpus_used}. Keep the global batch, by accumulating gradients: another "
             "one may change the results."
         )

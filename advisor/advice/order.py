@@ -12,7 +12,7 @@ from advisor.money import rounded_usd
 MOST_RISK = 4
 
 
-class Estimate(Protocol):
+class SavingEstimate(Protocol):
     """The saving of a recommendation on one run, and what it rests on."""
 
     @property
@@ -23,7 +23,7 @@ class Estimate(Protocol):
     def saving_usd(self) -> Decimal | None: ...
 
 
-def counted_saving_usd(advised: Estimate) -> Decimal:
+def counted_saving_usd(advised: SavingEstimate) -> Decimal:
     """Return the saving by which recommendations are sorted: its low end if nobody has measured it,
     and 0 if it isn't known.
     """
@@ -31,12 +31,12 @@ def counted_saving_usd(advised: Estimate) -> Decimal:
     return saving or Decimal(0)
 
 
-def in_order(advised: Iterable[Recommendation]) -> list[Recommendation]:
+def sort_by_saving(advised: Iterable[Recommendation]) -> list[Recommendation]:
     """Sort by what saves most; of equal savings, the one that is less of a risk is first."""
     return sorted(advised, key=lambda each: (-counted_saving_usd(each), each.risk, each.kind))
 
 
-def without_conflicts(advised: Iterable[Recommendation]) -> list[Recommendation]:
+def drop_conflicts(advised: Iterable[Recommendation]) -> list[Recommendation]:
     """Return the recommendations that can be followed together, in order. Of a conflict, the one
     with the highest expected saving.
     """
@@ -44,7 +44,7 @@ def without_conflicts(advised: Iterable[Recommendation]) -> list[Recommendation]
     for each in sorted(advised, key=lambda each: (-_expected_saving_usd(each), each.kind)):
         if not any(_exclude(each, other) for other in kept):
             kept.append(each)
-    return in_order(kept)
+    return sort_by_saving(kept)
 
 
 def _expected_saving_usd(advised: Recommendation) -> Decimal:
@@ -59,7 +59,7 @@ def joint_saving_usd(advised: Sequence[Recommendation], cost_usd: Decimal) -> De
     Fixes save different seconds of the run, so they add up. A price that changes, of the machine or
     of how it is bought, then applies to what is left. Of a conflict the best counts.
     """
-    together = [each for each in without_conflicts(advised) if each.saving_usd]
+    together = [each for each in drop_conflicts(advised) if each.saving_usd]
     if not cost_usd:
         return Decimal(0)
     saved = sum((_share(each, cost_usd) for each in together if not each.changes_price), Decimal(0))

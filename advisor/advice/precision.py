@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from advisor.advice.recommendation import PRIOR, Recommendation, RuleJudgement, Saving, Spending
+from advisor.advice.recommendation import (
+    PRIOR,
+    Recommendation,
+    RuleJudgement,
+    SavingRange,
+    Spending,
+)
 from advisor.pricing.gpus import GpuModel, gpu_models
 from advisor.probing.loop_speed import GPU, LoopSpeed
-from advisor.sizing.cpu import Ratio
+from advisor.sizing.cpu import RatioInterval
 
 KIND = "mixed_precision"
 MEASURED_PRECISION = "measured_precision"
 """The setting of a run's configuration that its measurement fills."""
 FULL = frozenset({"fp32", "fp32/tf32"})
-SPEEDUP = Ratio(1.04, 1.21, 1.73)
+SPEEDUP = RatioInterval(1.04, 1.21, 1.73)
 """The speed of half over full precision on tensor cores, 80 % interval: 406 pairs of training
 workloads on V100, Titan V, 2080 Ti, Titan RTX and A100 (ryujaehun/pytorch-gpu-benchmark, u39kun's
 deep-learning-benchmark)."""
@@ -34,7 +40,7 @@ def mixed_precision(
         return None
     model = gpu_models()[speed.gpu]
     cost = spending.cost_usd
-    saving = Saving.of(
+    saving = SavingRange.clamp(
         cost,
         *(
             cost * Decimal(str(share * (1 - 1 / ratio)))
@@ -90,8 +96,8 @@ def _loop_share(judgements: Sequence[RuleJudgement], util_pct: float | None) -> 
     numbers = next((j.numbers for j in judgements if j.rule_id == "input_bound"), None)
     if numbers is None:
         return None
-    steps, run = numbers.known("step_seconds"), numbers.known("run_seconds")
-    wait_pct = numbers.known("wait_share_pct")
+    steps, run = numbers.get("step_seconds"), numbers.get("run_seconds")
+    wait_pct = numbers.get("wait_share_pct")
     works_pct = util_pct if wait_pct is None else 100 - min(wait_pct, 100.0)
     if not steps or not run or works_pct is None:
         return None

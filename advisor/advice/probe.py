@@ -11,14 +11,14 @@ from datetime import datetime
 from decimal import Decimal
 
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
-from advisor.advice.recommendation import HISTORY, PRIOR, Recommendation, Saving, Spending
+from advisor.advice.recommendation import HISTORY, PRIOR, Recommendation, SavingRange, Spending
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.candidates import Candidate
 from advisor.sizing.demand import Demand, Preset
-from advisor.sizing.other_gpus import Evidence, Offers, offers
-from advisor.speed.decision import PROBE, Advice, Cost, decide
+from advisor.sizing.other_gpus import Offers, SpeedEvidence, offers
+from advisor.speed.decision import PROBE, Cost, Decision, decide
 
 KIND = "probe"
 STEPS = 200
@@ -34,7 +34,7 @@ def probe(
     catalogue: Mapping[str, InstanceType],
     as_of: datetime,
     preset: Preset,
-    evidence: Evidence,
+    evidence: SpeedEvidence,
 ) -> Recommendation | None:
     """Recommend at most two machines to measure, if what that finds is worth more than it costs.
 
@@ -64,7 +64,7 @@ def _cost(offered: Offers, number: int, month_usd: Decimal) -> Cost:
 
 
 def _recommendation(
-    advice: Advice, offered: Offers, spending: Spending, demand: Demand
+    advice: Decision, offered: Offers, spending: Spending, demand: Demand
 ) -> Recommendation:
     saving = _saving(advice, offered, spending)
     odds = advice.odds or 0.0
@@ -101,14 +101,14 @@ def _recommendation(
     )
 
 
-def _saving(advice: Advice, offered: Offers, spending: Spending) -> Saving:
+def _saving(advice: Decision, offered: Offers, spending: Spending) -> SavingRange:
     """Return the saving on a run: nothing if no machine pays; likely what is expected of measuring;
     at best the most that the fast end of an interval allows.
     """
     cost = spending.cost_usd or Decimal(0)
     likely = cost * Decimal(str(advice.saving))
     best = max(_best_share(offered, number) for number in advice.targets)
-    return Saving.of(cost, Decimal(0), likely, max(cost * best, likely))
+    return SavingRange.clamp(cost, Decimal(0), likely, max(cost * best, likely))
 
 
 def _best_share(offered: Offers, number: int) -> Decimal:
@@ -116,7 +116,7 @@ def _best_share(offered: Offers, number: int) -> Decimal:
     return 1 - offered.hourly_usd(number) / offered.present_usd_per_hour / fastest
 
 
-def _evidence(advice: Advice, offered: Offers, most_usd: Decimal) -> list[str]:
+def _evidence(advice: Decision, offered: Offers, most_usd: Decimal) -> list[str]:
     lines = []
     for number in advice.targets:
         chosen, speed = offered.candidates[number], offered.prediction.speeds[number]

@@ -13,7 +13,7 @@ from advisor.advice.recommendation import (
     SAME,
     Recommendation,
     RuleJudgement,
-    Saving,
+    SavingRange,
     Spending,
 )
 from advisor.money import display_usd
@@ -189,7 +189,7 @@ def run_in_region(
     )
 
 
-def same_machine(kind: str, spending: Spending, saving: Saving, **said: Any) -> Recommendation:
+def same_machine(kind: str, spending: Spending, saving: SavingRange, **said: Any) -> Recommendation:
     """Return a recommendation to pay less for the same machine; `said`: the rest of its fields."""
     return Recommendation(
         kind=kind,
@@ -239,7 +239,7 @@ def _row_at(book: PriceBook, key: PriceKey, as_of: datetime) -> PriceRow | None:
     return None if priced is None or priced.later else priced.row
 
 
-def _saving(spending: Spending, ratios: Sequence[Decimal | None]) -> Saving | None:
+def _saving(spending: Spending, ratios: Sequence[Decimal | None]) -> SavingRange | None:
     """Return the saving from costs relative to now: at worst, likely, at best. None if it doesn't
     clearly save.
     """
@@ -249,13 +249,13 @@ def _saving(spending: Spending, ratios: Sequence[Decimal | None]) -> Saving | No
         return None
     if worst >= 1 or likely > 1 - MARGIN:
         return None
-    return Saving.of(cost, *(cost * (1 - ratio) for ratio in (worst, likely, best)))
+    return SavingRange.clamp(cost, *(cost * (1 - ratio) for ratio in (worst, likely, best)))
 
 
 def checkpoint_seconds(judgements: Sequence[RuleJudgement]) -> float | None:
     """Return the seconds of one recorded checkpoint, or None if none was recorded."""
     numbers = next((j.numbers for j in judgements if j.rule_id == "checkpoint_interval"), None)
-    return numbers.known("checkpoint_seconds") if numbers else None
+    return numbers.get("checkpoint_seconds") if numbers else None
 
 
 def _slowdown(demand: Demand, mean_hours: float, checkpoint: float | None) -> float:

@@ -74,7 +74,7 @@ class Recommendation:
 
 
 @dataclass(frozen=True)
-class Saving:
+class SavingRange:
     """The saving on one run in USD, as a range within 0 and the run's cost."""
 
     low: Decimal
@@ -82,7 +82,7 @@ class Saving:
     high: Decimal
 
     @classmethod
-    def of(cls, cost_usd: Decimal, low: Decimal, mid: Decimal, high: Decimal) -> Saving:
+    def clamp(cls, cost_usd: Decimal, low: Decimal, mid: Decimal, high: Decimal) -> SavingRange:
         """Return the saving, sorted and clamped to 0 and the cost."""
         return cls(*sorted(_within(usd, cost_usd) for usd in (low, mid, high)))
 
@@ -95,7 +95,7 @@ class Spending:
     duration_seconds: float
     recent_costs_usd: tuple[Decimal, ...]
 
-    def monthly_usd(self, saving: Saving | None, rung: str) -> Decimal | None:
+    def monthly_usd(self, saving: SavingRange | None, rung: str) -> Decimal | None:
         """Return the same share of each recent run, or None without a price. Nobody has measured
         what a `prior` saves, so only its low end counts.
         """

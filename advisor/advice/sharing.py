@@ -9,7 +9,7 @@ from decimal import Decimal
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.advice.kinds import RAISE_BATCH
 from advisor.advice.probe import KIND as PROBE
-from advisor.advice.recommendation import PRIOR, Recommendation, Saving, Spending
+from advisor.advice.recommendation import PRIOR, Recommendation, SavingRange, Spending
 from advisor.pricing.catalogue import GIB, InstanceType
 from advisor.pricing.gpus import gpu_models
 from advisor.probing.loop_speed import GPU, LoopSpeed
@@ -52,7 +52,7 @@ def share_gpu(
     cost = spending.cost_usd
     best = cost * (1 - Decimal(1) / count)
     likely = best * (100 - LOSING_PCT) / 100
-    saving = Saving.of(cost, Decimal(0), likely, best)
+    saving = SavingRange.clamp(cost, Decimal(0), likely, best)
     return Recommendation(
         kind=KIND,
         title=f"Measure this first: {count} runs at once on each {demand.instance_type}",

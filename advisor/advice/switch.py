@@ -78,7 +78,7 @@ def _pays(then: Candidate, cost_usd: Decimal) -> bool:
 
 
 @dataclass(frozen=True)
-class Scale:
+class SwitchTerms:
     """The prices and limits by which candidates are compared."""
 
     book: PriceBook
@@ -98,7 +98,9 @@ def paying_switches(demand: Demand, table: list[Candidate], cost_usd: Decimal) -
     return [switch for switch in switches if switch.is_worthwhile]
 
 
-def after_fix(switch: Switch, likely: float, most: float, on: Scale) -> AfterFix | None:
+def switch_beside_fix(
+    switch: Switch, likely: float, most: float, on: SwitchTerms
+) -> AfterFix | None:
     """Return the switch beside the fix, or None if the machines don't fit the faster run, or don't
     pay then.
 
@@ -113,7 +115,7 @@ def after_fix(switch: Switch, likely: float, most: float, on: Scale) -> AfterFix
     return AfterFix(shortest, then, stays, moved.cost_mid_usd)
 
 
-def _moved(switch: Switch, demand: Demand, on: Scale) -> Candidate:
+def _moved(switch: Switch, demand: Demand, on: SwitchTerms) -> Candidate:
     """Return the other machines under the demand. It may take as long as the run may today, so that
     fuller GPUs are no reason against them.
     """

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from advisor.comparison.changes import Change
 from advisor.comparison.quality import Quality
-from advisor.comparison.refusals import is_unfinished, other_workload, unfinished
+from advisor.comparison.refusals import describe_unfinished, is_unfinished, other_workload
 from advisor.comparison.run_facts import RunFacts
-from advisor.comparison.wording import plain
+from advisor.comparison.wording import write_setting
 from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity
 from advisor.money import display_usd, plain_usd
 
@@ -26,15 +26,16 @@ def caveats(
     yield from _results(a, b, work, quality)
     for change in changes:
         if _may_change_results(change.name):
+            before, after = write_setting(change.a), write_setting(change.b)
             yield (
-                f"{change.name} changed from {plain(change.a)} to {plain(change.b)}, which may "
-                "change results: compare the metrics too."
+                f"{change.name} changed from {before} to {after}, which may change results: "
+                "compare the metrics too."
             )
     yield "One run each: run-to-run variation is unknown."
 
 
 def _unfinished(run: RunFacts) -> str:
-    start = f"R{unfinished(run)[1:]}"
+    start = f"R{describe_unfinished(run)[1:]}"
     if run.state in ("running", "lost") or run.incomplete_because:
         return f"{start}. Its cost is {display_usd(run.cost_usd)} so far: no saving is claimed."
     return f"{start}: no saving is claimed."

@@ -45,12 +45,12 @@ class Comparison:
     @property
     def why(self) -> str:
         """Return the causes of the difference in cost, in one sentence; empty if unknown."""
-        return wording.why(self.attribution)
+        return wording.describe_causes(self.attribution)
 
     @property
     def exactly(self) -> str:
         """Return the calculation from `a`'s cost to `b`'s, to the nano-dollar; empty if unknown."""
-        return wording.exactly(self.a.cost_usd, self.b.cost_usd, self.attribution)
+        return wording.describe_calculation(self.a.cost_usd, self.b.cost_usd, self.attribution)
 
     @property
     def cost_change_pct(self) -> Decimal | None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from advisor.comparison.rows import MetricRow
 from advisor.comparison.run_facts import RunFacts
-from advisor.comparison.wording import plain
+from advisor.comparison.wording import write_setting
 
 
 class _Changed(Protocol):
@@ -41,7 +41,9 @@ class _Compared(Protocol):
 def markdown(comparison: _Compared) -> str:
     """Return the sentence, the causes, the changes, warnings, and collapsed figures."""
     runs = [f"#{comparison.a.number}", f"#{comparison.b.number}"]
-    changes = [[c.name, plain(c.a), plain(c.b)] for c in comparison.configuration_changes]
+    changes = [
+        [c.name, write_setting(c.a), write_setting(c.b)] for c in comparison.configuration_changes
+    ]
     figures = [[row.name, row.a, row.b, row.change] for row in comparison.metrics]
     blocks = [
         f"**{_text(comparison.sentence)}**",

@@ -30,7 +30,7 @@ move (Rousseeuw, Croux, "Alternatives to the median absolute deviation", JASA 88
 
 
 @dataclass(frozen=True)
-class Moved:
+class MetricChange:
     """The last values of a user metric that both runs have."""
 
     name: str
@@ -57,8 +57,8 @@ class Moved:
 class Quality:
     """The reasons why no saving can be claimed; empty if nothing is known to be worse."""
 
-    worse: tuple[Moved, ...] = ()
-    unclear: tuple[Moved, ...] = ()
+    worse: tuple[MetricChange, ...] = ()
+    unclear: tuple[MetricChange, ...] = ()
     """The metrics that moved, and whose better direction isn't known."""
 
     def __bool__(self) -> bool:
@@ -70,7 +70,7 @@ def quality_of_b(
 ) -> Quality:
     """Return the common metrics that are worse in `b`, or that moved in an unknown direction."""
     both = sorted({*(a or {})} & {*(b or {})})
-    moved = [Moved(name, (a or {})[name], (b or {})[name]) for name in both]
+    moved = [MetricChange(name, (a or {})[name], (b or {})[name]) for name in both]
     known = [m for m in moved if math.isfinite(m.a) and math.isfinite(m.b)]
     return Quality(
         tuple(m for m in known if _is_worse(m, job)),
@@ -95,7 +95,7 @@ def noise_of(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: value for name, value in each.items() if value is not None}
 
 
-def _is_worse(moved: Moved, job: JobMetrics) -> bool:
+def _is_worse(moved: MetricChange, job: JobMetrics) -> bool:
     is_less_better = job.less_is_better(moved.name)
     if is_less_better is None:
         return False
@@ -103,7 +103,7 @@ def _is_worse(moved: Moved, job: JobMetrics) -> bool:
     return _is_more(loss, _tolerated(moved, job, is_less_better=is_less_better))
 
 
-def _is_unclear(moved: Moved, job: JobMetrics) -> bool:
+def _is_unclear(moved: MetricChange, job: JobMetrics) -> bool:
     if job.less_is_better(moved.name) is not None or not job.is_quality(moved.name):
         return False
     return _is_more(abs(moved.change), _tolerated(moved, job, is_less_better=None))
@@ -116,7 +116,7 @@ def _is_more(change: float, tolerated: float) -> bool:
     return change > tolerated and not math.isclose(change, tolerated, rel_tol=1e-9)
 
 
-def _tolerated(moved: Moved, job: JobMetrics, *, is_less_better: bool | None) -> float:
+def _tolerated(moved: MetricChange, job: JobMetrics, *, is_less_better: bool | None) -> float:
     setting = job.settings.get(moved.name)
     if setting is not None and setting.tolerated_loss is not None:
         if setting.unit == "points":

@@ -16,7 +16,7 @@ STATES = {
 def reasons(a: RunFacts, b: RunFacts, work: SharedWork) -> tuple[str, ...]:
     """Return the reasons; none if the costs of the same work are compared."""
     runs = (a, b)
-    states = [unfinished(run) for run in runs if is_unfinished(run)]
+    states = [describe_unfinished(run) for run in runs if is_unfinished(run)]
     prices = [f"run #{run.number} has no price{_missing(run)}" for run in runs if not _priced(run)]
     free = [f"run #{a.number} cost nothing"] if a.cost_usd == 0 else []
     return (*states, *prices, *free, *other_workload(a, b), *_other_work(a, b, work))
@@ -27,7 +27,7 @@ def is_unfinished(run: RunFacts) -> bool:
     return run.state != FINISHED or bool(run.incomplete_because)
 
 
-def unfinished(run: RunFacts) -> str:
+def describe_unfinished(run: RunFacts) -> str:
     """`run #5 is still running: node-2 hasn't reported its end`."""
     state = STATES.get(run.state, f"is {run.state}") if run.state != FINISHED else "is partial"
     missing = "; ".join(run.incomplete_because)

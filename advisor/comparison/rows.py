@@ -12,10 +12,10 @@ from advisor.comparison.run_facts import RunFacts
 from advisor.comparison.wording import (
     change_pct,
     display_seconds,
-    signed,
+    write_signed,
 )
 from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity
-from advisor.costing.metric_cost import Trained, metric_costs
+from advisor.costing.metric_cost import MetricsAndCost, metric_costs
 from advisor.money import display_usd, display_usd_per_unit
 
 NOTABLE_PCT = 5.0
@@ -45,7 +45,7 @@ class MetricRow:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureFormat:
     """A figure of a table: its name, how to format it, and whether lower is better."""
 
     name: str
@@ -68,7 +68,7 @@ class Figure:
             return row
         change = float(b) - float(a) if self.in_points else change_pct(a, b)
         unit = "points" if self.in_points else "%"
-        words = "" if change is None else f"{signed(change, 1)} {unit}"
+        words = "" if change is None else f"{write_signed(change, 1)} {unit}"
         return replace(row, change=words, tone=self._tone(change))
 
     def _tone(self, change: float | None) -> str:
@@ -90,12 +90,12 @@ def metric_text(value: float) -> str:
     return f"{value:.5g}"
 
 
-DATA_WAIT = Figure("data wait, share of step time", _pct, is_less_better=True, in_points=True)
+DATA_WAIT = FigureFormat("data wait, share of step time", _pct, is_less_better=True, in_points=True)
 MEASURED = (
-    ("step_seconds_p50", Figure("step time, median", display_seconds, is_less_better=True)),
-    ("gpu_busy_p95_pct", Figure("GPU busy, p95", _pct, in_points=True)),
-    ("cpu_busy_p95_pct", Figure("CPU busy, p95", _pct, in_points=True)),
-    ("memory_p99_bytes", Figure("memory in use, p99", _memory)),
+    ("step_seconds_p50", FigureFormat("step time, median", display_seconds, is_less_better=True)),
+    ("gpu_busy_p95_pct", FigureFormat("GPU busy, p95", _pct, in_points=True)),
+    ("cpu_busy_p95_pct", FigureFormat("CPU busy, p95", _pct, in_points=True)),
+    ("memory_p99_bytes", FigureFormat("memory in use, p99", _memory)),
 )
 
 
@@ -115,24 +115,24 @@ def _all_rows(
     a: RunFacts, b: RunFacts, work: SharedWork, metrics: JobMetrics, is_compared: bool
 ) -> Iterator[MetricRow | None]:
     is_same = is_compared and work.is_same
-    yield Figure(COST, display_usd, True, is_compared=is_same).row(a.cost_usd, b.cost_usd)
+    yield FigureFormat(COST, display_usd, True, is_compared=is_same).row(a.cost_usd, b.cost_usd)
     if work.unit != WHOLE_RUN:
         yield from _per_unit(work, is_compared, is_same)
-    seconds = Figure("duration", display_seconds, True, is_compared=is_same)
+    seconds = FigureFormat("duration", display_seconds, True, is_compared=is_same)
     yield seconds.row(a.duration_seconds, b.duration_seconds)
     yield DATA_WAIT.row(wait_pct(a), wait_pct(b))
     for name, figure in MEASURED:
         yield figure.row(a.figure(name), b.figure(name))
     for phase in dict.fromkeys([*a.phase_seconds, *b.phase_seconds]):
-        figure = Figure(f"phase {phase}", display_seconds, True, is_compared=is_same)
+        figure = FigureFormat(f"phase {phase}", display_seconds, True, is_compared=is_same)
         yield figure.row(a.phase_seconds.get(phase), b.phase_seconds.get(phase))
     for reached in metric_costs(_trained(a), _trained(b), metrics.less_is_better):
-        yield Figure(f"cost to reach {reached.goal}", display_usd, True).row(
+        yield FigureFormat(f"cost to reach {reached.goal}", display_usd, True).row(
             reached.a_usd, reached.b_usd
         )
     qualities = a.quality or {}, b.quality or {}
     for name in sorted({*qualities[0], *qualities[1]}):
-        figure = Figure(name, metric_text, is_training_metric=True)
+        figure = FigureFormat(name, metric_text, is_training_metric=True)
         yield figure.row(qualities[0].get(name), qualities[1].get(name))
 
 
@@ -141,17 +141,17 @@ def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[Me
     compares: see `startup`.
     """
     per_unit = COST_PER + work.unit.removesuffix("s")
-    whole = Figure(per_unit, display_usd_per_unit, True, is_compared=is_same)
+    whole = FigureFormat(per_unit, display_usd_per_unit, True, is_compared=is_same)
     yield whole.row(work.a_usd, work.b_usd)
     if not work.is_same:
         growing = replace(whole, name=f"{per_unit}{WITHOUT_START_UP}", is_compared=is_compared)
         yield growing.row(work.a_growing_usd, work.b_growing_usd)
-    yield Figure(work.unit, quantity).row(work.a, work.b)
+    yield FigureFormat(work.unit, quantity).row(work.a, work.b)
 
 
-def _trained(run: RunFacts) -> Trained:
+def _trained(run: RunFacts) -> MetricsAndCost:
     progress = getattr(run.figures, "metric_progress", None) or {}
-    return Trained(progress, run.cost_usd, run.duration_seconds)
+    return MetricsAndCost(progress, run.cost_usd, run.duration_seconds)
 
 
 def wait_pct(run: RunFacts) -> float | None:

@@ -16,7 +16,7 @@ from advisor.comparison.rows import (
     MEASURED,
     NOTHING,
     WITHOUT_START_UP,
-    Figure,
+    FigureFormat,
     metric_text,
     wait_pct,
 )
@@ -35,8 +35,8 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
-    figure: Figure
+class FigureRow:
+    figure: FigureFormat
     values: tuple[Decimal | float | None, ...]
     """One of each run; None: unknown."""
 
@@ -74,11 +74,11 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Several:
+class RunsComparison:
     runs: tuple[RunFacts, ...]
     with_first: tuple[Comparison, ...]
     """Each run but the first, compared with it."""
-    rows: tuple[Row, ...]
+    rows: tuple[FigureRow, ...]
     settings: tuple[Setting, ...]
     unchanged_count: int
 
@@ -100,14 +100,14 @@ class Several:
         ]
 
 
-def compare_several(runs: Sequence[RunFacts], metrics: JobMetrics = USUAL) -> Several:
+def compare_several(runs: Sequence[RunFacts], metrics: JobMetrics = USUAL) -> RunsComparison:
     """Compare two runs or more: each of the others with the first."""
     first, *others = runs
     with_first = tuple(compare(first, other, metrics) for other in others)
     names = dict.fromkeys(name for run in runs for name in run.settings)
     settings = [Setting(name, tuple(run.settings.get(name) for run in runs)) for name in names]
     changed = tuple(each for each in settings if any(v != each.values[0] for v in each.values))
-    return Several(
+    return RunsComparison(
         runs=tuple(runs),
         with_first=with_first,
         rows=tuple(_rows(runs, with_first, metrics)),
@@ -118,45 +118,49 @@ def compare_several(runs: Sequence[RunFacts], metrics: JobMetrics = USUAL) -> Se
 
 def _rows(
     runs: Sequence[RunFacts], with_first: Sequence[Comparison], metrics: JobMetrics
-) -> Iterator[Row]:
+) -> Iterator[FigureRow]:
     """Yield the figures that at least one run has."""
     is_compared = not any(each.incomparable_because for each in with_first)
     is_same = is_compared and all(each.is_same_work for each in with_first)
-    cost = Figure(COST, display_usd, True, is_compared=is_same)
+    cost = FigureFormat(COST, display_usd, True, is_compared=is_same)
     yield from _row(cost, [run.cost_usd for run in runs])
     yield from _per_unit(with_first, is_compared, is_same)
-    duration = Figure("duration", display_seconds, True, is_compared=is_same)
+    duration = FigureFormat("duration", display_seconds, True, is_compared=is_same)
     yield from _row(duration, [run.duration_seconds for run in runs])
     yield from _row(DATA_WAIT, [wait_pct(run) for run in runs])
     for name, figure in MEASURED:
         yield from _row(figure, [run.figure(name) for run in runs])
     for phase in dict.fromkeys(phase for run in runs for phase in run.phase_seconds):
-        figure = Figure(f"phase {phase}", display_seconds, True, is_compared=is_same)
+        figure = FigureFormat(f"phase {phase}", display_seconds, True, is_compared=is_same)
         yield from _row(figure, [run.phase_seconds.get(phase) for run in runs])
     for name in sorted({name for run in runs for name in run.quality or {}}):
         is_less_better = metrics.less_is_better(name) if metrics.is_quality(name) else None
-        figure = Figure(name, metric_text, is_less_better, is_training_metric=True)
+        figure = FigureFormat(name, metric_text, is_less_better, is_training_metric=True)
         yield from _row(figure, [(run.quality or {}).get(name) for run in runs])
 
 
-def _per_unit(with_first: Sequence[Comparison], is_compared: bool, is_same: bool) -> Iterator[Row]:
+def _per_unit(
+    with_first: Sequence[Comparison], is_compared: bool, is_same: bool
+) -> Iterator[FigureRow]:
     """Yield the rows in the unit that all runs counted; none without such a unit."""
     works = [each.per_work for each in with_first]
     unit = works[0].unit
     if unit == WHOLE_RUN or any(work.unit != unit for work in works):
         return
     name = COST_PER + unit.removesuffix("s")
-    whole = Figure(name, display_usd_per_unit, True, is_compared=is_same)
+    whole = FigureFormat(name, display_usd_per_unit, True, is_compared=is_same)
     yield from _row(whole, [works[0].a_usd, *(work.b_usd for work in works)])
     if not is_same:
-        growing = Figure(name + WITHOUT_START_UP, display_usd_per_unit, True, False, is_compared)
+        growing = FigureFormat(
+            name + WITHOUT_START_UP, display_usd_per_unit, True, False, is_compared
+        )
         yield from _row(growing, [works[0].a_growing_usd, *(w.b_growing_usd for w in works)])
-    yield from _row(Figure(unit, quantity), [works[0].a, *(work.b for work in works)])
+    yield from _row(FigureFormat(unit, quantity), [works[0].a, *(work.b for work in works)])
 
 
-def _row(figure: Figure, values: Sequence[Decimal | float | None]) -> Iterator[Row]:
+def _row(figure: FigureFormat, values: Sequence[Decimal | float | None]) -> Iterator[FigureRow]:
     if any(value is not None for value in values):
-        yield Row(figure, tuple(values))
+        yield FigureRow(figure, tuple(values))
 
 
 def _named(numbers: Sequence[int]) -> str:

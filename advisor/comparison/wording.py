@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor.comparison.attribution import Term
 from advisor.comparison.quality import Quality
-from advisor.comparison.refusals import is_unfinished, other_data, unfinished
+from advisor.comparison.refusals import describe_unfinished, is_unfinished, other_data
 from advisor.comparison.run_facts import RunFacts
 from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity
 from advisor.money import (
@@ -59,7 +59,7 @@ def sentence(
     return _other_work(a, b, work)
 
 
-def why(terms: Sequence[Term] | None) -> str:
+def describe_causes(terms: Sequence[Term] | None) -> str:
     """Return the causes of the difference in cost, the largest first; empty if unknown."""
     ordered = sorted(terms or (), key=lambda term: -abs(term.usd))
     parts = [
@@ -73,7 +73,9 @@ def why(terms: Sequence[Term] | None) -> str:
     return f"{display_signed_usd(difference)} in total: {', '.join(parts)}."
 
 
-def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | None) -> str:
+def describe_calculation(
+    old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | None
+) -> str:
     """Return the calculation from one cost to the other, to the nano-dollar; empty if unknown.
 
     `$2.00 − $0.75 instance type + $0.25 duration = $1.50 (−25.00 %)`
@@ -86,7 +88,7 @@ def exactly(old: Decimal | None, new: Decimal | None, terms: Sequence[Term] | No
         if term.usd
     ]
     percent = change_pct(old, new)
-    change = "" if percent is None else f" ({signed(percent, 2)} %)"
+    change = "" if percent is None else f" ({write_signed(percent, 2)} %)"
     return f"{' '.join([_every_digit(old), *changes])} = {_every_digit(new)}{change}"
 
 
@@ -110,7 +112,7 @@ def _unfinished(run: RunFacts, a: RunFacts, b: RunFacts) -> str:
         each.state in ("running", "lost") or each.incomplete_because for each in (a, b)
     )
     so_far = " so far" if is_growing else ""
-    return f"{_start(unfinished(run))}, so the costs{so_far}, {costs}, are not compared."
+    return f"{_start(describe_unfinished(run))}, so the costs{so_far}, {costs}, are not compared."
 
 
 def _start(clause: str) -> str:
@@ -168,7 +170,7 @@ def _but(quality: Quality) -> str:
 
 
 def _in_brackets(percent: float | None) -> str:
-    return "" if percent is None else f" ({signed(percent, 1)} %)"
+    return "" if percent is None else f" ({write_signed(percent, 1)} %)"
 
 
 def _clauses(a: RunFacts, b: RunFacts, work: SharedWork) -> str:
@@ -204,7 +206,7 @@ def change_pct(old: Decimal | float, new: Decimal | float) -> float | None:
     return 100 * (float(new) / float(old) - 1) if old else None
 
 
-def signed(number: float, digits: int) -> str:
+def write_signed(number: float, digits: int) -> str:
     """Write `+1.5`, `−0.2`, and `0.0` without a sign."""
     shown = f"{abs(number):.{digits}f}"
     if not float(shown):
@@ -227,6 +229,6 @@ def display_seconds(seconds: float) -> str:
     return f"{seconds / 3600:.{2 if seconds < 35_982 else 1}f} h"
 
 
-def plain(value: Any) -> str:
+def write_setting(value: Any) -> str:
     """Return a setting's value, as people read it."""
     return "not set" if value is None else str(value)

@@ -21,7 +21,7 @@ SAME_DATA = 0.05
 epoch's end."""
 
 
-class Worked(Protocol):
+class CostAndWork(Protocol):
     """A run's cost and the work it did."""
 
     @property
@@ -69,7 +69,7 @@ class SharedWork:
         return abs(self.a - self.b) <= SAME_WORK * max(self.a, self.b)
 
 
-def shared_work(a: Worked, b: Worked, *, batch_differs: bool) -> SharedWork:
+def shared_work(a: CostAndWork, b: CostAndWork, *, batch_differs: bool) -> SharedWork:
     """Return both runs' amounts in the first common unit; without one, the unit is `run`.
 
     Args:
@@ -104,11 +104,11 @@ def _is_counted(amount: float) -> bool:
     return math.isfinite(amount) and amount >= LEAST_AMOUNT
 
 
-def _each(run: Worked, amount: float) -> Decimal | None:
+def _each(run: CostAndWork, amount: float) -> Decimal | None:
     return None if run.cost_usd is None else run.cost_usd / Decimal(str(amount))
 
 
-def _growing_each(run: Worked, amount: float) -> Decimal | None:
+def _growing_each(run: CostAndWork, amount: float) -> Decimal | None:
     each, share = _each(run, amount), run.growing_share
     return None if share is None or each is None else each * Decimal(str(share))
 
@@ -124,7 +124,7 @@ def _other_data(a: Mapping[str, float], b: Mapping[str, float]) -> OtherData | N
     return None
 
 
-def _why_whole(a: Worked, b: Worked, *, batch_differs: bool) -> str:
+def _why_whole(a: CostAndWork, b: CostAndWork, *, batch_differs: bool) -> str:
     if batch_differs and a.work.get("steps") and b.work.get("steps"):
         return "The batch size differs, so steps are not comparable; whole runs are compared."
     uncounted = [f"#{run.number}" for run in (a, b) if not any(map(run.work.get, UNITS))]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
-from advisor.costing.cost import NodeUse, merged
+from advisor.costing.cost import NodeUse, merge_intervals
 
 LONGEST_SECONDS = 100 * 86_400
 """Longer times are taken for damaged ones: a training job ends after 28 days."""
@@ -38,12 +38,12 @@ AS_HELD = Billing()
 """The time for which the machine was held is billed."""
 
 
-def billed(use: NodeUse, billing: Billing) -> NodeUse:
+def bill_use(use: NodeUse, billing: Billing) -> NodeUse:
     """Return the use, charged as its platform bills it."""
     use = replace(use, retained_seconds=billing.retained_seconds)
     if billing.billed_seconds is None or not use.intervals:
         return use
-    held = sum((end - start for start, end in merged(use.intervals)), timedelta())
+    held = sum((end - start for start, end in merge_intervals(use.intervals)), timedelta())
     if held:
         share = Fraction(billing.billed_seconds * 10**6, held // _MICROSECOND)
         return replace(use, billed_share=share)

@@ -25,7 +25,7 @@ from advisor.costing.charges import Charge, DayCharges
 from advisor.costing.electricity import DayEnergy, Electricity, rate_words, usd_of_joules
 from advisor.money import rounded_usd
 from advisor.pricing import providers
-from advisor.pricing.book import PriceBook, Span
+from advisor.pricing.book import PriceBook, PriceSpan
 from advisor.pricing.price import PriceKey, PriceRow
 
 Interval = tuple[datetime, datetime]
@@ -108,7 +108,7 @@ class RunCost:
 class _Piece:
     """A time on one node at one price and share, within one UTC day."""
 
-    span: Span
+    span: PriceSpan
     units: Fraction
     """Priced units of this run: the machine's units times the run's share."""
     crowding: Fraction = Fraction(1)
@@ -216,7 +216,8 @@ def _times(held: _Held) -> Interval:
 def _held(uses: list[NodeUse]) -> list[_Held]:
     """Return when the node was held, in order and without overlaps."""
     held = sorted(
-        ((*interval, use) for use in uses for interval in merged(use.intervals)), key=_times
+        ((*interval, use) for use in uses for interval in merge_intervals(use.intervals)),
+        key=_times,
     )
     for (_, end, use), (start, _, _) in pairwise(held):
         if start < end:
@@ -228,7 +229,7 @@ def _rest_of_minimum(together: list[_Held]) -> Iterator[_Held]:
     """Yield the seconds of the provider's minimum in which nobody used the machine after its start,
     so that no second is charged twice. Each follows the uses that ended before it.
     """
-    used = merged((start, end) for start, end, _ in together)
+    used = merge_intervals((start, end) for start, end, _ in together)
     paid_until = used[0][0] + timedelta(seconds=max(_minimum_seconds(use) for *_, use in together))
     following = [*(start for start, _ in used[1:]), paid_until]
     for (_, end), start in zip(used, following, strict=True):
@@ -242,7 +243,7 @@ def _minimum_seconds(use: NodeUse) -> int:
     return providers.minimum_seconds().get(use.price_key.service, 0) if use.owns_machine else 0
 
 
-def merged(intervals: Iterable[Interval]) -> list[Interval]:
+def merge_intervals(intervals: Iterable[Interval]) -> list[Interval]:
     """Join overlapping and touching intervals, in UTC, in order."""
     joined: list[Interval] = []
     for start, end in sorted((a.astimezone(UTC), b.astimezone(UTC)) for a, b in intervals):
@@ -355,7 +356,7 @@ def shares_on_machine(
     instants = [given[i] for i in returned if all(s == e for s, e in given[i].intervals)]
     changes: dict[datetime, list[tuple[int, int]]] = defaultdict(list)
     for i, use in enumerate(given):
-        for start, end in merged(use.intervals):
+        for start, end in merge_intervals(use.intervals):
             changes[start].append((i, 1))
             changes[end].append((i, -1))
     held: dict[tuple[int, Fraction], list[Interval]] = defaultdict(list)
@@ -372,7 +373,7 @@ def shares_on_machine(
             given[i],
             share=share,
             crowding=share / given[i].share,
-            intervals=tuple(merged(intervals)),
+            intervals=tuple(merge_intervals(intervals)),
         )
         for (i, share), intervals in sorted(held.items())
     ]

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from statistics import NormalDist
 
-from advisor.costing.rhythm import Daily, Usual, usual
+from advisor.costing.rhythm import Daily, UsualDay, predict_usual_day
 from advisor.money import rounded_usd
 
 HISTORY = timedelta(days=100)
@@ -79,7 +79,7 @@ def forecast(
         return None
     month = _days(_nearest_day(month_start), _nearest_day(month_end))
     left = [day for day in month if day > today]
-    usual_day = usual(known)
+    usual_day = predict_usual_day(known)
     still = [today, *left] if today in month else left
     level = _level(known, usual_day, month[0], usual_day.usd(still), known_days / len(known))
     rest_usd = usual_day.usd(left) * level.ratio
@@ -113,7 +113,7 @@ def _counted_days(known: Daily, today_usd: float) -> float | None:
 
 
 def _level(
-    known: Daily, usual_day: Usual, month_start: date, rest_usd: float, stretch: float
+    known: Daily, usual_day: UsualDay, month_start: date, rest_usd: float, stretch: float
 ) -> _Level:
     """Return the level of the month so far, and of the days before it up to the usual spend of the
     rest.

@@ -46,7 +46,7 @@ class BestValue:
 
 
 @dataclass(frozen=True)
-class Trained:
+class MetricsAndCost:
     """A run's metrics over time, and its cost."""
 
     progress: Mapping[str, Progress]
@@ -55,7 +55,7 @@ class Trained:
 
 
 def metric_costs(
-    a: Trained, b: Trained, direction: DirectionOf = less_is_better
+    a: MetricsAndCost, b: MetricsAndCost, direction: DirectionOf = less_is_better
 ) -> Iterator[MetricCost]:
     """Yield for each common metric with a known direction the cost until the best value that both
     runs reached. Progress that was recorded for the other direction is left out.
@@ -72,7 +72,7 @@ def metric_costs(
         yield MetricCost(name, target, is_less_better, seconds[0], seconds[1], *usd)
 
 
-def best_values(run: Trained) -> Iterator[BestValue]:
+def best_values(run: MetricsAndCost) -> Iterator[BestValue]:
     """Yield for each metric with a known direction the cost until its best value."""
     for name in sorted(run.progress):
         if points := run.progress[name]:
@@ -113,7 +113,7 @@ def _first(progress: Progress, target: float, is_less_better: bool) -> float:
     )
 
 
-def _usd(run: Trained, seconds: float) -> Decimal | None:
+def _usd(run: MetricsAndCost, seconds: float) -> Decimal | None:
     if run.cost_usd is None or not run.duration_seconds:
         return None
     share = min(Fraction(str(seconds)) / Fraction(str(run.duration_seconds)), Fraction(1))

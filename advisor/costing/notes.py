@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 
-from advisor.costing.cost import CostPart, NodeUse, merged
+from advisor.costing.cost import CostPart, NodeUse, merge_intervals
 from advisor.pricing.providers import minimum_seconds
 
 
@@ -74,4 +74,4 @@ def _has_minimum(use: NodeUse) -> bool:
 
 
 def _held(use: NodeUse) -> timedelta:
-    return sum((end - start for start, end in merged(use.intervals)), timedelta())
+    return sum((end - start for start, end in merge_intervals(use.intervals)), timedelta())

@@ -13,12 +13,12 @@ from advisor.money import display_usd, share_of_usd
 from rules import claims
 from rules.claims import Claim, Directness, Portion
 from rules.engine import Judgement
-from rules.ledger import Ledger
+from rules.ledger import WasteLedger
 from rules.registry import all_rules, title_of
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenPart:
     """The part that a more direct finding takes of the time that another one claims."""
 
     rule: str
@@ -29,7 +29,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Recoverable:
+class RecoverablePart:
     """The part of the run that a fix of one finding gives back, without what other findings claim
     of it.
     """
@@ -42,7 +42,7 @@ class Recoverable:
     """The amount at most; None without a price."""
     explained_by: str = ""
     """The rule whose finding explains this one; empty: it stands by itself."""
-    taken: tuple[Taken, ...] = ()
+    taken: tuple[TakenPart, ...] = ()
     """The findings that explain parts of it, the most first."""
 
     @property
@@ -51,12 +51,12 @@ class Recoverable:
         return self.usd_high or Decimal(0), self.seconds_high
 
 
-def recoverable(
+def recoverable_by_rule(
     judgements: Iterable[Judgement],
-    ledger: Ledger,
+    ledger: WasteLedger,
     run_seconds: float,
     node_usd: Mapping[str, Decimal] | None,
-) -> dict[str, Recoverable]:
+) -> dict[str, RecoverablePart]:
     """Return what each rule that fired may give back; together at most the run's time and cost.
 
     Args:
@@ -68,11 +68,11 @@ def recoverable(
 
 def recoverable_of_claims(
     claimed: Mapping[str, Sequence[Claim]],
-    ledger: Ledger,
+    ledger: WasteLedger,
     run_seconds: float,
     node_usd: Mapping[str, Decimal] | None,
-) -> dict[str, Recoverable]:
-    """Return the same as `recoverable`, from the claims of each rule that fired."""
+) -> dict[str, RecoverablePart]:
+    """Return the same as `recoverable_by_rule`, from the claims of each rule that fired."""
     known = all_rules()
     directness = {
         rule: known[rule].directness if rule in known else Directness.MEASURED_CAUSE
@@ -81,7 +81,7 @@ def recoverable_of_claims(
     held = ledger.held_seconds()
     portions = claims.divide(claimed, directness, held, run_seconds)
     prices = _Prices({node: sum(s.values()) for node, s in held.items()}, run_seconds, node_usd)
-    return {rule: prices.priced(portion) for rule, portion in portions.items()}
+    return {rule: prices.price_portion(portion) for rule, portion in portions.items()}
 
 
 class _Prices:
@@ -97,15 +97,15 @@ class _Prices:
         whole = sum(held.values())
         self._of_run = run_seconds / whole if whole else 0.0
 
-    def priced(self, portion: Portion) -> Recoverable:
-        return Recoverable(
+    def price_portion(self, portion: Portion) -> RecoverablePart:
+        return RecoverablePart(
             self._seconds(portion.low),
             self._seconds(portion.high),
             self._usd(portion.low),
             self._usd(portion.high),
             portion.under,
             tuple(
-                Taken(rule, self._seconds(by_node), self._usd(by_node))
+                TakenPart(rule, self._seconds(by_node), self._usd(by_node))
                 for rule, by_node in portion.taken.items()
             ),
         )
@@ -132,7 +132,7 @@ def node_costs(cost: RunCost) -> dict[str, Decimal] | None:
     return dict(summed)
 
 
-def taken_words(taken: Sequence[Taken]) -> str:
+def taken_words(taken: Sequence[TakenPart]) -> str:
     """Return a sentence about the findings that explain parts of this one's time; empty if none
     does.
     """
@@ -142,6 +142,6 @@ def taken_words(taken: Sequence[Taken]) -> str:
     return f"Part of this time is explained by other findings: {'; '.join(parts)}."
 
 
-def _amount(taken: Taken) -> str:
+def _amount(taken: TakenPart) -> str:
     seconds = display_seconds(taken.seconds)
     return seconds if taken.usd is None else f"{seconds} ({display_usd(taken.usd)})"

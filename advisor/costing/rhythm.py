@@ -82,7 +82,7 @@ def _working_days(day: date, first: int, last: int) -> int:
 
 
 @dataclass(frozen=True)
-class Usual:
+class UsualDay:
     """The usual cost of a day, from the `known` days, of which there is at least one."""
 
     known: Daily
@@ -144,19 +144,19 @@ class Usual:
         return fmean(squares) / (self.mean_usd * BLOCK_DAYS)
 
 
-def usual(known: Daily) -> Usual:
+def predict_usual_day(known: Daily) -> UsualDay:
     """Return what is usual by the rhythm that predicts the known days best."""
-    plain = Usual(known, every_day)
+    plain = UsualDay(known, every_day)
     best, least = plain, MOST_ERROR
     for rhythm in RHYTHMS:
-        tried = Usual(known, rhythm)
+        tried = UsualDay(known, rhythm)
         error = _error(tried, plain)
         if error < least:
             best, least = tried, error
     return best
 
 
-def _error(tried: Usual, plain: Usual) -> float:
+def _error(tried: UsualDay, plain: UsualDay) -> float:
     """Return the squared error of each day's prediction, as a share of that of the plain mean."""
     if len(tried.misses) < LEAST_REPEATS:
         return 1.0

@@ -24,7 +24,7 @@ UNKNOWN, EFFECTIVE = "gap", "effective"
 
 
 @dataclass(frozen=True)
-class Part:
+class LabelCost:
     """The time of one label on one GPU, or on a node without GPUs."""
 
     label: str
@@ -39,7 +39,7 @@ class Attempt:
 
     held_us: tuple[tuple[int, int], ...]
     """The times in which its nodes were held, on one clock for all attempts."""
-    parts: tuple[Part, ...]
+    parts: tuple[LabelCost, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Wait:
 class TrainingLedger:
     """`parts` has one part a label, in the order of `LABELS`."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[LabelCost, ...]
     waits: tuple[Wait, ...]
 
     @property
@@ -94,7 +94,7 @@ class TrainingLedger:
 
 def training_ledger(attempts: Sequence[Attempt]) -> TrainingLedger:
     """Add up the attempts, which may come in any order."""
-    every: dict[str, list[Part]] = {}
+    every: dict[str, list[LabelCost]] = {}
     for attempt in attempts:
         for part in attempt.parts:
             every.setdefault(part.label, []).append(part)
@@ -108,9 +108,9 @@ def added_usd(amounts: Iterable[Decimal | None]) -> Decimal | None:
     return None if None in known else sum((usd for usd in known if usd is not None), Decimal(0))
 
 
-def _sum(label: str, parts: Sequence[Part]) -> Part:
+def _sum(label: str, parts: Sequence[LabelCost]) -> LabelCost:
     time = sum(part.microseconds for part in parts)
-    return Part(label, time, added_usd(part.usd for part in parts))
+    return LabelCost(label, time, added_usd(part.usd for part in parts))
 
 
 def _waits(attempts: Sequence[Attempt]) -> Iterable[Wait]:

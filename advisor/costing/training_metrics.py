@@ -17,7 +17,7 @@ from advisor.money import rounded_usd
 
 
 @dataclass(frozen=True)
-class Reached:
+class NewBest:
     """A new best value of the metric."""
 
     value: float
@@ -32,14 +32,14 @@ class Reached:
 class MetricCurve:
     name: str
     is_less_better: bool
-    points: tuple[Reached, ...]
+    points: tuple[NewBest, ...]
     """The points in order of time, each better than the one before; never empty."""
 
     @property
-    def best(self) -> Reached:
+    def best(self) -> NewBest:
         return self.points[-1]
 
-    def first(self, target: float) -> Reached | None:
+    def first_reaching(self, target: float) -> NewBest | None:
         """Return when it first was this good, or None if it never was."""
         return next((each for each in self.points if self._is_reached(each.value, target)), None)
 
@@ -83,9 +83,9 @@ def usd_until(attempts: Iterable[Attempt], at_us: int) -> Decimal | None:
     return rounded_usd(total)
 
 
-def _reached(attempts: Sequence[Attempt], began: int, after_us: int, value: float) -> Reached:
+def _reached(attempts: Sequence[Attempt], began: int, after_us: int, value: float) -> NewBest:
     at = began + after_us
-    return Reached(value, at, after_us / 1e6, usd_until(attempts, at))
+    return NewBest(value, at, after_us / 1e6, usd_until(attempts, at))
 
 
 def _held_share(attempt: Attempt, at_us: int) -> Fraction:

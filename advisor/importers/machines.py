@@ -10,7 +10,7 @@ from itertools import chain, count, islice, repeat
 from advisor.importers.stated import MachineGroup
 from advisor.importers.storing import StoredNode
 from advisor.pricing.catalogue import catalogue
-from rules.wording import counted
+from rules.wording import write_count
 
 MOST_MACHINES = 500
 _MOST_NAMED = 5
@@ -97,7 +97,8 @@ def _notes(groups: Sequence[MachineGroup], recorded: int, missing: int, kept: in
     machines = " and ".join([*named, "others"] if len(groups) > len(named) else named)
     total = sum(group.count or 0 for group in groups)
     if known and total != recorded:
-        yield f"The job had {counted(total, 'machine')} ({machines}); the files are of {recorded}."
+        had = write_count(total, "machine")
+        yield f"The job had {had} ({machines}); the files are of {recorded}."
     if missing:
         yield (
             "The machines without a recording are in the cost. What they did isn't known, so the "

@@ -146,7 +146,7 @@ class MlflowRecording:
                 self._add(place, at_ms, value)
         self._tally.skip("metrics", "no possible time or value", broken, path)
 
-    def _add(self, place: mlflow_names.Place, at_ms: int, value: float) -> None:
+    def _add(self, place: mlflow_names.MetricPlace, at_ms: int, value: float) -> None:
         name = readable(place.node) or _ONLY_NODE
         if name not in self._series and len(self._series) >= _MOST_NODES:
             self._tally.skip("series", f"of more than {_MOST_NODES} machines", 1, name)
@@ -226,7 +226,7 @@ def _happening(key: str, at_ms: int, value: float, point: dict[str, Any]) -> Hap
     """Return the value as the wire has a metric (`trimtab.wire.Event`)."""
     step = point.get("step")
     is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) < 2**53
-    data = {"rank": 0, "name": readable(key), "value": mlflow_names.plain(value)}
+    data = {"rank": 0, "name": readable(key), "value": mlflow_names.to_json_number(value)}
     return Happening(at_ms, "metric", data | {"step": step if is_step else 0})
 
 

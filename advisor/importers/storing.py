@@ -43,9 +43,9 @@ from advisor.store.index import (
     to_us,
 )
 from advisor.store.objects import Objects
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.room import MOST_HOUR_EVENTS, MOST_HOUR_SAMPLES, MOST_HOUR_STEPS
-from advisor.store.ticks import Column, Session, Ticks
+from advisor.store.ticks import SessionKey, TickColumn, Ticks
 from rules.frame import Hardware
 
 HOUR = timedelta(hours=1)
@@ -146,7 +146,7 @@ class _Writer:
         self._store, self._tally, self._node, self._state = store, tally, node, state
         start = min(filter(None, (from_ms(node.started_ms), held[0])))
         self._started_at = start
-        self._session = Session(to_us(start), str(session_id(run_id, node.name)))
+        self._session = SessionKey(to_us(start), str(session_id(run_id, node.name)))
         self._prefix = f"runs/{run_id}/imports/{self._session.id}"
         self._end_ms = max(node.ended_ms or 0, to_ms(held[1]) if held[1] else 0, node.started_ms)
         self._hours: dict[int, _Hour] = defaultdict(_Hour)
@@ -201,7 +201,7 @@ class _Writer:
             kept = {name: each for name, each in kept.items() if each.known.any()}
             times = part.times_ms[chosen]
             self._hours[hour].samples.append(
-                ticks.in_order(self._session, part.cadence_ms, times, kept)
+                ticks.sort_ticks(self._session, part.cadence_ms, times, kept)
             )
             self._series |= kept.keys()
         self._finest_ms = min(self._finest_ms, part.cadence_ms)
@@ -306,27 +306,27 @@ class _Writer:
         self._put_events(hour, held)
 
     def _put_samples(self, hour: int, held: _Hour) -> None:
-        body = chunks.encode_ticks(ticks.merged(held.samples), self._members())
+        body = chunks.encode_ticks(ticks.merge_ticks(held.samples), self._members())
         self._put(hour, "samples", 0, body)
         held.samples = []
 
     def _put_steps(self, hour: int, held: _Hour) -> None:
         parts = map(self._step_table, _joined(held.steps))
-        table = tables.merged(parts, tables.STEP_SCHEMA)
+        table = tables.merge_tables(parts, tables.STEP_SCHEMA)
         self._put(hour, "steps", 0, chunks.encode_table(table, self._members()))
         held.steps = []
 
     def _put_events(self, hour: int, held: _Hour) -> None:
         if held.events:
-            events = tables.of_rows([held.events], tables.EVENT_SCHEMA)
-            table = tables.merged([events], tables.EVENT_SCHEMA)
+            events = tables.table_from_rows([held.events], tables.EVENT_SCHEMA)
+            table = tables.merge_tables([events], tables.EVENT_SCHEMA)
             self._put(hour, "events", 0, chunks.encode_table(table, self._members()))
             held.events = []
 
     def _add_tiers(self) -> None:
         raw = tuple(self._refs.values())
         history = NodeHistory(self._node.name, Hardware(), (), (), raw)
-        reader = Reader(self._store, history)
+        reader = NodeReader(self._store, history)
         for hour in sorted({ref.hour_ms for ref in raw if ref.kind == "samples"}):
             for tier in TIERS_SECONDS:
                 rows = dict(reader.rows(hour, None, tier))
@@ -377,11 +377,11 @@ def _known(values: np.ndarray) -> int:
     return int(np.isfinite(values).sum())
 
 
-def _column(values: np.ndarray) -> Column:
+def _column(values: np.ndarray) -> TickColumn:
     """Return the column, with whole numbers as integers, which are stored smaller."""
     known = np.isfinite(values)
     filled = np.where(known, values, 0.0)
     whole = filled.astype("int64")
     if bool((whole == filled).all()):
-        return Column(whole, known)
-    return Column(filled, known)
+        return TickColumn(whole, known)
+    return TickColumn(filled, known)

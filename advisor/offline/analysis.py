@@ -11,13 +11,13 @@ from decimal import Decimal
 from trimtab.wire import NodeFacts
 
 from advisor import machine
-from advisor.advice.checked import Checked, checked, conclusion
-from advisor.advice.inputs import Input, Prices, machine_inputs
+from advisor.advice.checked import CheckedLine, checked_lines, conclusion
+from advisor.advice.inputs import Input, KnownPrices, machine_inputs
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
-from advisor.costing.billing import billed, notes_of
+from advisor.costing.billing import bill_use, notes_of
 from advisor.costing.cost import NodeUse, RunCost, cost_of_run
 from advisor.costing.notes import notes
-from advisor.costing.recoverable import Recoverable, node_costs, recoverable
+from advisor.costing.recoverable import RecoverablePart, node_costs, recoverable_by_rule
 from advisor.figures import Figures, figures
 from advisor.money import split_usd
 from advisor.offline.nodes import FAILED, FINISHED, RUNNING, STOPPED, Node, Timeline
@@ -33,14 +33,14 @@ from advisor.store.resolution import resolution_seconds
 from advisor.store.stretches import stored_seconds
 from rules import engine
 from rules.engine import Judgement
-from rules.ledger import Ledger, ledger
+from rules.ledger import WasteLedger, ledger
 from rules.lost_steps import run_steps
 
 RECENT = timedelta(days=30)
 
 
 @dataclass(frozen=True)
-class LedgerLine:
+class OfflineLedgerLine:
     """A waste ledger label's part of the run, over all nodes and GPUs."""
 
     label: str
@@ -50,15 +50,15 @@ class LedgerLine:
 
 
 @dataclass(frozen=True)
-class Report:
+class OfflineReport:
     """All results for a run without a service."""
 
     run: StoredRun
     timeline: Timeline
     judgements: list[Judgement]
-    recovered: dict[str, Recoverable]
+    recovered: dict[str, RecoverablePart]
     """The time and money that a fix of each finding gives back, by rule."""
-    ledger: list[LedgerLine]
+    ledger: list[OfflineLedgerLine]
     figures: Figures
     cost: RunCost
     cost_notes: list[str]
@@ -73,9 +73,11 @@ class Report:
         return self.timeline.state == RUNNING or unknown
 
     @property
-    def checked(self) -> list[Checked]:
+    def checked(self) -> list[CheckedLine]:
         is_machine_advised = any(r.kind == CHANGE_INSTANCE_TYPE for r in self.recommendations)
-        return checked(self.judgements, self.inputs, is_machine_advised) if self.inputs else []
+        return (
+            checked_lines(self.judgements, self.inputs, is_machine_advised) if self.inputs else []
+        )
 
     @property
     def conclusion(self) -> str:
@@ -92,17 +94,17 @@ _UNJUDGED = {
 }
 
 
-def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) -> Report:
+def analyse(run: StoredRun, stated: NodeFacts, preset: Preset, as_of: datetime) -> OfflineReport:
     """Return a run's report at bundled list prices.
 
     Args:
         stated: a person's values for every node; empty ones are as the agent declared them.
         as_of: the time whose prices and availability count for recommendations; aware.
     """
-    return report_of(run, Timeline.of(run, stated), preset, as_of)
+    return report_of(run, Timeline.from_run(run, stated), preset, as_of)
 
 
-def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetime) -> Report:
+def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetime) -> OfflineReport:
     """Return the report of `analyse` for a run whose nodes are known already."""
     histories = [node.history for node in timeline.nodes]
     length = stored_seconds(histories, timeline.started_at, timeline.ended_at)
@@ -122,8 +124,8 @@ def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetim
     run_usd = None if cost.total_usd is None else float(cost.total_usd)
     judgements = engine.evaluate(frame, {}, run_usd=run_usd)
     seconds = timeline.duration_seconds
-    recovered = recoverable(judgements, labelled, seconds, node_costs(cost))
-    return Report(
+    recovered = recoverable_by_rule(judgements, labelled, seconds, node_costs(cost))
+    return OfflineReport(
         run=run,
         timeline=timeline,
         judgements=judgements,
@@ -153,10 +155,10 @@ def _use(node: Node) -> NodeUse:
         units=machine.units(node.facts),
         machine_start=node.facts.machine_id,
     )
-    return billed(use, node.billing)
+    return bill_use(use, node.billing)
 
 
-def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
+def _ledger_lines(entries: WasteLedger, cost: RunCost) -> list[OfflineLedgerLine]:
     """Return the lines, the most expensive first. All GPUs of a node are held equally long, so time
     is the weight.
     """
@@ -168,7 +170,7 @@ def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
         for place, part in parts.items():
             usd[mine[place].label] += part
     lines = [
-        LedgerLine(label, seconds, None if cost.total_usd is None else usd[label])
+        OfflineLedgerLine(label, seconds, None if cost.total_usd is None else usd[label])
         for label, seconds in entries.node_seconds().items()
     ]
     return sorted(lines, key=lambda line: (-(line.usd or 0), -line.node_seconds))
@@ -177,7 +179,7 @@ def _ledger_lines(entries: Ledger, cost: RunCost) -> list[LedgerLine]:
 def _recommendations(
     timeline: Timeline,
     judgements: list[Judgement],
-    recovered: dict[str, Recoverable],
+    recovered: dict[str, RecoverablePart],
     measured: Figures,
     cost: RunCost,
     book: PriceBook,
@@ -216,7 +218,7 @@ def _inputs(
     has_price = cost.total_usd is not None
     others = set(book.instance_types(machine.price_key(nodes[0]))) if nodes else set()
     has_others = has_price and bool(others - {nodes[0].instance_type})
-    priced = Prices(has_price, has_others)
+    priced = KnownPrices(has_price, has_others)
     return machine_inputs(
         nodes, measured, timeline.duration_seconds, judgements, priced, catalogue()
     )

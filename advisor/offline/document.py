@@ -7,15 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 from advisor.costing.cost import CostPart
-from advisor.costing.recoverable import Recoverable
-from advisor.offline.analysis import Report
+from advisor.costing.recoverable import RecoverablePart
+from advisor.offline.analysis import OfflineReport
 from advisor.offline.nodes import Node
 from advisor.recommend import Recommendation
 from advisor.sizing.doubt import doubts
 from rules.engine import Judgement
 
 
-def as_document(report: Report) -> dict[str, Any]:
+def as_document(report: OfflineReport) -> dict[str, Any]:
     """Return the whole report."""
     timeline = report.timeline
     return {
@@ -64,11 +64,11 @@ def _part(part: CostPart) -> dict[str, Any]:
     }
 
 
-def _in_order(report: Report) -> list[Judgement]:
+def _in_order(report: OfflineReport) -> list[Judgement]:
     """Return the findings first, by what a fix gives back; then the rest as the rules are
     ordered.
     """
-    unknown = Recoverable()
+    unknown = RecoverablePart()
 
     def place(judgement: Judgement) -> tuple[bool, Decimal, float]:
         usd, seconds = report.recovered.get(judgement.rule_id, unknown).weight
@@ -77,8 +77,8 @@ def _in_order(report: Report) -> list[Judgement]:
     return sorted(report.judgements, key=place)
 
 
-def _judgement(judgement: Judgement, report: Report) -> dict[str, Any]:
-    recovered = report.recovered.get(judgement.rule_id, Recoverable())
+def _judgement(judgement: Judgement, report: OfflineReport) -> dict[str, Any]:
+    recovered = report.recovered.get(judgement.rule_id, RecoverablePart())
     return (
         {"rule": judgement.rule_id, "version": judgement.version}
         | asdict(judgement.verdict)

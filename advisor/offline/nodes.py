@@ -22,7 +22,7 @@ FINISHED, FAILED, STOPPED, RUNNING = "finished", "failed", "stopped", "running"
 
 
 @dataclass(frozen=True)
-class Session:
+class StoredSession:
     """One agent process on a node. Its segments are in order."""
 
     segments: list[StoredSegment]
@@ -88,7 +88,7 @@ class Node:
     facts: NodeFacts
     history: NodeHistory
     attempt: int
-    sessions: tuple[Session | ImportedSession, ...]
+    sessions: tuple[StoredSession | ImportedSession, ...]
     """Sessions in the order of their starts."""
     billing: Billing = AS_HELD
 
@@ -117,7 +117,7 @@ class Timeline:
     """The finest resolution of its samples."""
 
     @classmethod
-    def of(cls, run: StoredRun, stated: NodeFacts) -> Timeline:
+    def from_run(cls, run: StoredRun, stated: NodeFacts) -> Timeline:
         """Return the nodes in order of appearance. `stated` are a person's values for each of
         them.
         """
@@ -167,13 +167,15 @@ class Timeline:
         return next(state for state in (RUNNING, FAILED, STOPPED, FINISHED) if state in states)
 
 
-def _sessions(run: StoredRun) -> dict[tuple[int, str], list[Session]]:
+def _sessions(run: StoredRun) -> dict[tuple[int, str], list[StoredSession]]:
     """Return (attempt, machine) -> its sessions in the order of their starts."""
     by_session: dict[UUID, list[StoredSegment]] = defaultdict(list)
     for stored in sorted(run.segments, key=lambda s: (s.segment.start_ms, s.segment.seq)):
         by_session[stored.segment.clock.session_id].append(stored)
-    nodes: dict[tuple[int, str], list[Session]] = defaultdict(list)
-    for session in sorted(map(Session, by_session.values()), key=lambda each: each.started_at):
+    nodes: dict[tuple[int, str], list[StoredSession]] = defaultdict(list)
+    for session in sorted(
+        map(StoredSession, by_session.values()), key=lambda each: each.started_at
+    ):
         first = session.segments[0].segment
         nodes[first.attempt, first.machine_id].append(session)
     return nodes

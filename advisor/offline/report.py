@@ -7,21 +7,21 @@ from decimal import Decimal
 
 from advisor.advice.checked import MACHINE_SIZE
 from advisor.comparison.wording import display_seconds
-from advisor.costing.recoverable import Recoverable, taken_words
+from advisor.costing.recoverable import RecoverablePart, taken_words
 from advisor.importers.conversion import Imported
 from advisor.machine import price_key
 from advisor.money import display_usd
-from advisor.offline.analysis import Report
+from advisor.offline.analysis import OfflineReport
 from advisor.sizing.doubt import doubts
 from rules.engine import Judgement
 from rules.ledger_words import describe_short_run
 from rules.registry import all_rules
-from rules.wording import counted
+from rules.wording import write_count
 
 _INDENT = "  "
 
 
-def as_text(report: Report) -> str:
+def as_text(report: OfflineReport) -> str:
     """Run, cost, use of time, findings and recommendations, each under its heading."""
     sections = [
         "\n".join(_head(report)),
@@ -48,18 +48,18 @@ def _section(heading: str, lines: Iterable[str]) -> str:
     return "\n".join([heading, *(f"{_INDENT}{line}" for line in lines)])
 
 
-def _head(report: Report) -> Iterator[str]:
+def _head(report: OfflineReport) -> Iterator[str]:
     timeline = report.timeline
     yield f"{report.run.job}: run {report.run.run_id}, {timeline.state}"
     times = f"{timeline.started_at:%Y-%m-%d %H:%M} to {timeline.ended_at:%Y-%m-%d %H:%M} UTC"
     yield f"{times}, {display_seconds(timeline.duration_seconds)}"
     if timeline.missing_segments:
-        missing = counted(timeline.missing_segments, "segment")
+        missing = write_count(timeline.missing_segments, "segment")
         yield f"Incomplete: the folder lacks {missing} of the run."
     yield from doubts([node.facts for node in timeline.nodes])
 
 
-def _cost(report: Report) -> Iterator[str]:
+def _cost(report: OfflineReport) -> Iterator[str]:
     at_least = "at least " if report.cost_is_at_least and report.cost.total_usd is not None else ""
     yield f"{at_least}{display_usd(report.cost.total_usd)} at list prices, compute only"
     yield from _table(("node", "machine", "region", "time", "cost"), _node_rows(report))
@@ -71,7 +71,7 @@ def _cost(report: Report) -> Iterator[str]:
     yield from (f"Price: {source}" for source in sorted(sources))
 
 
-def _node_rows(report: Report) -> Iterator[tuple[str, ...]]:
+def _node_rows(report: OfflineReport) -> Iterator[tuple[str, ...]]:
     for node in report.timeline.nodes:
         parts = [part for part in report.cost.parts if part.node_key == node.history.key]
         known_usd = sum((part.usd for part in parts), Decimal(0))
@@ -81,7 +81,7 @@ def _node_rows(report: Report) -> Iterator[tuple[str, ...]]:
         yield node.name, what, node.facts.region or "not declared", held, display_usd(usd)
 
 
-def _unpriced(report: Report) -> Iterator[str]:
+def _unpriced(report: OfflineReport) -> Iterator[str]:
     """Yield why nodes have no price, and the options that could change it: those not given."""
     for node in report.timeline.nodes:
         if node.history.key not in report.cost.missing:
@@ -100,7 +100,7 @@ def _unpriced(report: Report) -> Iterator[str]:
             )
 
 
-def _ledger(report: Report) -> Iterator[str]:
+def _ledger(report: OfflineReport) -> Iterator[str]:
     if not report.ledger:
         yield "No samples of a node are known."
         return
@@ -117,7 +117,7 @@ def _ledger(report: Report) -> Iterator[str]:
     yield from _table(("label", "node time", "share", "cost"), rows)
 
 
-def _findings(report: Report) -> Iterator[str]:
+def _findings(report: OfflineReport) -> Iterator[str]:
     fired = {j.rule_id: j for j in report.judgements if j.verdict.state == "fired"}
     recovered = report.recovered
     for cause in sorted(fired, key=lambda rule: recovered[rule].weight, reverse=True):
@@ -134,13 +134,13 @@ def _findings(report: Report) -> Iterator[str]:
             yield f"{words}: {', '.join(rules)}"
 
 
-def _short_words(report: Report) -> str:
+def _short_words(report: OfflineReport) -> str:
     whole = sum(line.node_seconds for line in report.ledger)
     shares = {line.label: line.node_seconds / whole for line in report.ledger}
     return describe_short_run(shares, report.timeline.duration_seconds)
 
 
-def _finding(judgement: Judgement, recovered: Recoverable) -> Iterator[str]:
+def _finding(judgement: Judgement, recovered: RecoverablePart) -> Iterator[str]:
     verdict = judgement.verdict
     yield f"{all_rules()[judgement.rule_id].title} ({judgement.rule_id}, {verdict.severity})"
     yield f"{_INDENT}{verdict.summary}"
@@ -155,7 +155,7 @@ def _finding(judgement: Judgement, recovered: Recoverable) -> Iterator[str]:
         yield f"{_INDENT}Estimated waste: {low} to {high} of the run, {price}."
 
 
-def _recommendations(report: Report) -> Iterator[str]:
+def _recommendations(report: OfflineReport) -> Iterator[str]:
     for number, advised in enumerate(report.recommendations, start=1):
         yield f"{number}. {advised.title}"
         if advised.saving_low_usd is not None:

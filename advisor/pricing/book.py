@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 
-from advisor.pricing.discounts import Discount, discounted
+from advisor.pricing.discounts import Discount, apply_discounts
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
 from advisor.pricing.providers import provider
 from advisor.pricing.providers.provider import MACHINE
@@ -24,7 +24,7 @@ class PricedAt:
 
 
 @dataclass(frozen=True)
-class Span:
+class PriceSpan:
     """A time under one price; `row` None is "no price"."""
 
     start: datetime
@@ -88,18 +88,18 @@ class PriceBook:
         first = min(row.valid_from for row in coming)
         return PricedAt(_highest([r for r in coming if r.valid_from == first]), later=True)
 
-    def spans(self, key: PriceKey, start: datetime, end: datetime) -> list[Span]:
+    def spans(self, key: PriceKey, start: datetime, end: datetime) -> list[PriceSpan]:
         """`start` to `end` split into pieces of one price each, in order and without gaps."""
         turns = {t for row in self._rows_of(key) for t in (row.valid_from, row.valid_to) if t}
         edges = [start, *sorted(turn for turn in turns if start < turn < end), end]
-        spans: list[Span] = []
+        spans: list[PriceSpan] = []
         for piece_start, piece_end in pairwise(edges):
             priced = self.price_at(key, piece_start)
             row, later = (priced.row, priced.later) if priced else (None, False)
             if spans and (spans[-1].row, spans[-1].later) == (row, later):
                 spans[-1] = replace(spans[-1], end=piece_end)
             elif piece_start < piece_end:
-                spans.append(Span(piece_start, piece_end, row, later))
+                spans.append(PriceSpan(piece_start, piece_end, row, later))
         return spans
 
     def instance_types(self, like: PriceKey) -> list[str]:
@@ -119,7 +119,7 @@ class PriceBook:
         if found is None:
             known = list(self._known(key))
             known += self._estimated_after(key, known)
-            found = self._found[key] = [*known, *discounted(known, self._discounts)]
+            found = self._found[key] = [*known, *apply_discounts(known, self._discounts)]
         return found
 
     def _known(self, key: PriceKey) -> Iterator[PriceRow]:

@@ -35,7 +35,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedLine:
     """A line that can't be read, with the field and the expected value. The header is line 1."""
 
     line: int
@@ -45,36 +45,36 @@ class Refused:
         return f"line {self.line}: {self.reason}"
 
 
-def read(file: TextIO) -> tuple[list[PriceRow], list[Refused]]:
+def read(file: TextIO) -> tuple[list[PriceRow], list[RefusedLine]]:
     """Parse own rates from CSV with a header. Invalid lines are reported, the others are kept.
 
     Required are `provider`, `service`, `usd_per_hour` and `valid_from`. See `COLUMNS` for the rest.
     Nothing after a line that is no CSV can be read.
     """
     rows: list[PriceRow] = []
-    refused: list[Refused] = []
+    refused: list[RefusedLine] = []
     reader = csv.DictReader(file, skipinitialspace=True)
     try:
         _read(reader, rows, refused)
     except csv.Error as error:
-        refused.append(Refused(reader.line_num + 1, f"not readable as CSV: {error}"))
+        refused.append(RefusedLine(reader.line_num + 1, f"not readable as CSV: {error}"))
     return rows, refused
 
 
-def _read(reader: csv.DictReader[str], rows: list[PriceRow], refused: list[Refused]) -> None:
+def _read(reader: csv.DictReader[str], rows: list[PriceRow], refused: list[RefusedLine]) -> None:
     missing = [name for name in REQUIRED if name not in (reader.fieldnames or ())]
     unknown = [name for name in reader.fieldnames or () if name not in COLUMNS]
     if missing or unknown:
-        refused.append(Refused(1, _wrong_header(missing, unknown)))
+        refused.append(RefusedLine(1, _wrong_header(missing, unknown)))
         return
     for line in reader:
         if len(rows) + len(refused) >= MOST_ROWS:
-            refused.append(Refused(reader.line_num, f"more than {MOST_ROWS:,} lines"))
+            refused.append(RefusedLine(reader.line_num, f"more than {MOST_ROWS:,} lines"))
             return
         try:
             rows.append(own_rate(line))
         except ValueError as error:
-            refused.append(Refused(reader.line_num, str(error)))
+            refused.append(RefusedLine(reader.line_num, str(error)))
 
 
 def _wrong_header(missing: list[str], unknown: list[str]) -> str:

@@ -37,7 +37,7 @@ class Discount:
         )
 
 
-def discounted(rows: Iterable[PriceRow], discounts: Iterable[Discount]) -> Iterator[PriceRow]:
+def apply_discounts(rows: Iterable[PriceRow], discounts: Iterable[Discount]) -> Iterator[PriceRow]:
     """Yield each list price with each discount that applies to it, for the time that both are
     valid.
 

@@ -46,7 +46,7 @@ def arguments(command: Sequence[str], entry_point: str) -> dict[str, str]:
     return found
 
 
-def varying(runs: Sequence[Mapping[str, str]]) -> set[str]:
+def varying_arguments(runs: Sequence[Mapping[str, str]]) -> set[str]:
     """Return the arguments in which the runs of a job differ anyway, such as a name of an output
     folder.
     """

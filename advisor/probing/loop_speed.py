@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProbePlan:
     """The steps that a probe was asked to measure."""
 
     steps: int
@@ -90,7 +90,7 @@ class _Loop:
         )
 
 
-def loop_speed(frame: RunFrame, plan: Plan | None = None) -> LoopSpeed | None:
+def loop_speed(frame: RunFrame, plan: ProbePlan | None = None) -> LoopSpeed | None:
     """Return the speed of a run's loop after warm-up, or None if there are too few training steps.
 
     Args:
@@ -153,7 +153,7 @@ def _loop(node: NodeFrame, rank: int) -> _Loop:
     return _Loop(start, seconds, wait, np.nan_to_num(count, copy=False, nan=1.0))
 
 
-def _warmup(frame: RunFrame, loop: _Loop, plan: Plan | None) -> int:
+def _warmup(frame: RunFrame, loop: _Loop, plan: ProbePlan | None) -> int:
     """Return the number of warm-up steps, as the agent counted it if it did."""
     if plan and plan.warmup_steps is not None:
         return plan.warmup_steps
@@ -166,7 +166,7 @@ def _warmup(frame: RunFrame, loop: _Loop, plan: Plan | None) -> int:
     return warmup_steps(np.repeat(loop.seconds[:rows], loop.count[:rows].astype(int)), most)
 
 
-def _is_measured(loop: _Loop, warmup: int, plan: Plan | None) -> NDArray[np.bool_]:
+def _is_measured(loop: _Loop, warmup: int, plan: ProbePlan | None) -> NDArray[np.bool_]:
     """Return which rows lie after the warm-up as a whole."""
     before = np.cumsum(loop.count) - loop.count
     after_warmup = before >= warmup

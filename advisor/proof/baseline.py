@@ -19,7 +19,7 @@ from advisor.money import rounded_usd
 from advisor.proof.runs import CompleteRun, PriceOf
 from advisor.successive.history import judge_runs
 from advisor.successive.judged_run import Observation
-from advisor.successive.machine_time import UNITS, Quantity, Worked
+from advisor.successive.machine_time import UNITS, MachineWork, Quantity
 from advisor.successive.noise import Prior, location
 
 SECONDS_PER_HOUR = 3600
@@ -30,12 +30,12 @@ SAME_AMOUNT = 0.05
 BATCH_WORDS = ("batch", "batch_size", "batchsize", "global_batch", "global_batch_size")
 
 
-class MissingError(ValueError):
+class MissingFigureError(ValueError):
     """A figure is missing. The message says which."""
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedTime:
     """Machine time and its price, as factors of a cost."""
 
     machine_seconds: float
@@ -56,7 +56,7 @@ class Priced:
 
 
 @dataclass(frozen=True)
-class Level:
+class ConfigurationLevel:
     """The level of some successive runs in one configuration, in one quantity."""
 
     quantity: Quantity
@@ -67,14 +67,14 @@ class Level:
     spread: float
     """The spread of the logarithm of a run's time, from run to run."""
 
-    def adjusted_to(self, run: CompleteRun, prices: PriceOf) -> Priced:
+    def adjusted_to(self, run: CompleteRun, prices: PriceOf) -> PricedTime:
         """Return what the run's work would have taken and cost. Raises MissingError."""
         done = run.worked.work.get(self.quantity.unit, 0.0)
         self._check_amount(done)
         seconds = self.seconds_per_unit * done + self.fixed_seconds
-        return Priced(seconds, _node_count(self.runs[-1]), self._rate(run, prices))
+        return PricedTime(seconds, _node_count(self.runs[-1]), self._rate(run, prices))
 
-    def error(self, priced: Priced) -> float:
+    def error(self, priced: PricedTime) -> float:
         """Return the standard error of the level's cost."""
         return self.spread * float(priced.usd) / math.sqrt(len(self.runs))
 
@@ -85,9 +85,9 @@ class Level:
     def _check_amount(self, done: float) -> None:
         usual = self._usual_amount
         if done < LEAST_WORK * usual:
-            raise MissingError("it did less than a tenth of the usual work")
+            raise MissingFigureError("it did less than a tenth of the usual work")
         if not self.quantity.is_loop and abs(done - usual) > SAME_AMOUNT * usual:
-            raise MissingError(
+            raise MissingFigureError(
                 "it did another amount of work, and the start-up of the runs wasn't measured"
             )
 
@@ -100,7 +100,7 @@ class Level:
             return own
         rates = [rate for each in self.runs if (rate := each.usd_per_machine_second) is not None]
         if not rates:
-            raise MissingError("the runs before have no price")
+            raise MissingFigureError("the runs before have no price")
         now = prices(self.runs[-1], run.at)
         return median(rates) if now is None else self._priced_at(now) or median(rates)
 
@@ -121,31 +121,34 @@ def common_quantity(runs: Sequence[CompleteRun], later: CompleteRun) -> Quantity
     MissingError.
     """
     for quantity in _quantities(runs[-1], later):
-        told = (quantity.of(run.worked) for run in runs)
-        if quantity.of(later.worked) is not None and any(value is not None for value in told):
+        told = (quantity.seconds_per_unit(run.worked) for run in runs)
+        if quantity.seconds_per_unit(later.worked) is not None and any(
+            value is not None for value in told
+        ):
             return quantity
-    raise MissingError("it counts no work that the runs before count too")
+    raise MissingFigureError("it counts no work that the runs before count too")
 
 
 def level_of(
     runs: Sequence[CompleteRun], last: CompleteRun, quantity: Quantity, prior: Prior
-) -> Level:
+) -> ConfigurationLevel:
     """Return the level that held at the run `last`, from all of its runs, later ones too.
 
     Args:
         runs: those in one configuration, of which at least one tells the quantity.
         last: one of them. If it doesn't tell the quantity, the run before that does counts.
     """
-    told = {run.number: run for run in runs if quantity.of(run.worked) is not None}
+    told = {run.number: run for run in runs if quantity.seconds_per_unit(run.worked) is not None}
     observed = [
-        Observation(run.number, quantity.of(run.worked) or 0.0, run.at) for run in told.values()
+        Observation(run.number, quantity.seconds_per_unit(run.worked) or 0.0, run.at)
+        for run in told.values()
     ]
     history = judge_runs(observed, prior)
     before = [run.number for run in told.values() if run.order <= last.order] or list(told)
     held = {number: numbers for numbers in history.levels for number in numbers}
     level = tuple(told[number] for number in held.get(before[-1], history.level))
-    values = [math.log(quantity.of(run.worked) or 1.0) for run in level]
-    return Level(
+    values = [math.log(quantity.seconds_per_unit(run.worked) or 1.0) for run in level]
+    return ConfigurationLevel(
         quantity=quantity,
         runs=level,
         seconds_per_unit=math.exp(location(values, history.noise.spread)),
@@ -154,12 +157,12 @@ def level_of(
     )
 
 
-def actual(run: CompleteRun) -> Priced:
+def actual(run: CompleteRun) -> PricedTime:
     """Return what the run took and cost. Raises MissingError."""
     rate = run.usd_per_machine_second
     if rate is None or run.worked.machine_seconds is None:
-        raise MissingError("it has no price")
-    return Priced(run.worked.machine_seconds, _node_count(run), rate)
+        raise MissingFigureError("it has no price")
+    return PricedTime(run.worked.machine_seconds, _node_count(run), rate)
 
 
 def _quantities(one: CompleteRun, other: CompleteRun) -> Iterator[Quantity]:
@@ -174,7 +177,7 @@ def _batch(run: CompleteRun) -> list[str]:
     return [str(run.configuration.get(name)) for name in BATCH_WORDS]
 
 
-def _fixed(worked: Worked) -> float:
+def _fixed(worked: MachineWork) -> float:
     share, seconds = worked.loop_share, worked.machine_seconds
     return 0.0 if share is None or seconds is None else (1 - share) * seconds
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from advisor.advice.recommendation import PRIOR, Recommendation, Saving
+from advisor.advice.recommendation import PRIOR, Recommendation, SavingRange
 from advisor.money import rounded_usd
 from advisor.proof.saving import REACH
 
@@ -54,7 +54,9 @@ def score(pairs: Sequence[Pair]) -> float | None:
     return float(realised / promised) if promised > 0 else None
 
 
-def widened(advised: Recommendation, factor: float, cost_usd: Decimal | None) -> Recommendation:
+def widen_interval(
+    advised: Recommendation, factor: float, cost_usd: Decimal | None
+) -> Recommendation:
     """Return it with an interval that many times as wide, within 0 and the run's cost; it says
     so.
     """
@@ -62,7 +64,7 @@ def widened(advised: Recommendation, factor: float, cost_usd: Decimal | None) ->
     if factor <= 1 or cost_usd is None or low is None or mid is None or high is None:
         return advised
     wider = Decimal(str(factor))
-    saving = Saving.of(cost_usd, mid - wider * (mid - low), mid, mid + wider * (high - mid))
+    saving = SavingRange.clamp(cost_usd, mid - wider * (mid - low), mid, mid + wider * (high - mid))
     words = f"The interval is {factor:.1f} times as wide: past estimates of this kind were off."
     monthly = advised.monthly_saving_usd
     if advised.rung == PRIOR and monthly and low:

@@ -24,7 +24,7 @@ promise's evidence."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class FollowedChange:
     """The way in which a run follows. `candidate` is the row that it equals, if it is about
     machines.
     """
@@ -38,7 +38,7 @@ class Followers:
     """The runs that follow a recommendation, and those that went back, by their places among the
     runs of its workload."""
 
-    choices: dict[int, Choice] = field(default_factory=dict)
+    choices: dict[int, FollowedChange] = field(default_factory=dict)
     gone_back: list[int] = field(default_factory=list)
     is_replaced: bool = False
     """A run that had gone back gave a newer recommendation of its kind: that one counts since."""
@@ -99,11 +99,11 @@ class Walk:
         here = dict(self._chosen(place))
         others = (key for key in self._promises if key not in here and self._counts(key))
         own = [key for key in others if self._is_own_way(key, run)]
-        here |= {key: Choice(is_own_way=True) for key in own if key in self.followers}
+        here |= {key: FollowedChange(is_own_way=True) for key in own if key in self.followers}
         if run.choice not in self._credited and not self._is_named(here):
             new = [key for key in own if key not in self.followers and self._may_adopt(key, run)]
             if new:
-                here[max(new, key=self._precedence)] = Choice(is_own_way=True)
+                here[max(new, key=self._precedence)] = FollowedChange(is_own_way=True)
         if here and self.reference is None:
             here = self._begin(here, place)
         if here:
@@ -117,7 +117,7 @@ class Walk:
                 followers.gone_back.append(place)
                 followers.is_replaced = self._is_replaced(promise, run)
 
-    def _begin(self, here: dict[Key, Choice], place: int) -> dict[Key, Choice]:
+    def _begin(self, here: dict[Key, FollowedChange], place: int) -> dict[Key, FollowedChange]:
         """Set the reference: the newest evidence for other machines, else for a fix on the run's
         own, else the run before. Evidence from other machines isn't what the run changed."""
         evidence = {key: found for key in here if (found := self._evidence_on_machine(key))}
@@ -138,7 +138,7 @@ class Walk:
         promise = self._promises[key]
         return self._runs_by_number.get(promise.number) if promise.is_about_machine else None
 
-    def _chosen(self, place: int) -> Iterator[tuple[Key, Choice]]:
+    def _chosen(self, place: int) -> Iterator[tuple[Key, FollowedChange]]:
         """Yield the promises that the run follows as they were made."""
         run = self._runs[place]
         for key, promise in self._promises.items():
@@ -147,7 +147,7 @@ class Walk:
             else:
                 told = self._may_adopt(key, run) and _adopts(promise, run)
             if told:
-                yield key, Choice(promise.candidate_of(run.configuration))
+                yield key, FollowedChange(promise.candidate_of(run.configuration))
 
     def _counts(self, key: Key) -> bool:
         return key not in self.followers or not self.followers[key].is_replaced
@@ -193,7 +193,7 @@ class Walk:
             self._cheaper[asked] = self._is_cheaper(promise, later)
         return self._cheaper[asked]
 
-    def _is_named(self, here: Mapping[Key, Choice]) -> bool:
+    def _is_named(self, here: Mapping[Key, FollowedChange]) -> bool:
         """Return whether a promise names the run's machines."""
         return any(
             self._promises[key].is_about_machine and not choice.is_own_way

@@ -23,9 +23,9 @@ from itertools import groupby, pairwise
 from advisor.comparison.job_metrics import MetricSettings
 from advisor.money import rounded_usd
 from advisor.proof.baseline import (
-    Level,
-    MissingError,
-    Priced,
+    ConfigurationLevel,
+    MissingFigureError,
+    PricedTime,
     actual,
     common_quantity,
     level_of,
@@ -52,7 +52,7 @@ class _State:
     """A run's work at one of the steps from the reference to the run. `common_usd` is the standard
     error that it shares with other runs, `own_usd` that of this run alone."""
 
-    priced: Priced
+    priced: PricedTime
     run: CompleteRun
     """The run that tells the machines."""
     common_usd: float
@@ -67,7 +67,7 @@ class _Step:
     after: _State
 
 
-class Ledger:
+class SavingsLedger:
     """The runs of one workload in the order of their start, and what was promised for it."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Ledger:
         self.runs, self.promises = runs, promises
         self._prices, self._prior, self._metrics = prices, prior, metrics
         self._alike: dict[Hashable, list[CompleteRun]] = {}
-        self._levels: dict[tuple[_Followed, int, Quantity], Level] = {}
+        self._levels: dict[tuple[_Followed, int, Quantity], ConfigurationLevel] = {}
         walk = Walk(promises, runs, self._is_cheaper)
         self.followers: dict[Key, Followers] = walk.followers
         self._reference_run = walk.reference
@@ -109,7 +109,7 @@ class Ledger:
     def _reference(self, place: int) -> _State:
         run, last = self.runs[place], self._reference_run
         if last is None:
-            raise MissingError("there is no complete run before it")
+            raise MissingFigureError("there is no complete run before it")
         level = self._level(frozenset(), last, run)
         check_results(level.runs, run, self._metrics)
         priced = level.adjusted_to(run, self._prices)
@@ -156,11 +156,13 @@ class Ledger:
         try:
             level = self._level(done, self.runs[last], run)
             priced = level.adjusted_to(run, self._prices)
-        except MissingError:
+        except MissingFigureError:
             return None
         return _State(priced, level.runs[-1], level.error(priced), 0.0)
 
-    def _level(self, followed: _Followed, last: CompleteRun, run: CompleteRun) -> Level:
+    def _level(
+        self, followed: _Followed, last: CompleteRun, run: CompleteRun
+    ) -> ConfigurationLevel:
         """Return the level that held at the run `last`, of the runs that followed the same and
         chose the same.
         """
@@ -222,7 +224,7 @@ class Ledger:
             level = self._level(None, evidence, run)
             before = level.adjusted_to(run, self._prices)
             saved = before.usd - actual(run).usd
-        except MissingError:
+        except MissingFigureError:
             return None
         own_usd = level.spread * float(before.usd)
         return RunSaving(run.number, saved, before.usd, level.error(before), own_usd)

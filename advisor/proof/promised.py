@@ -7,27 +7,29 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from advisor.proof.followers import Choice
-from advisor.proof.runs import Estimate, Promise
-from advisor.proof.splitting import UNPROMISED_SPREAD, Part
+from advisor.proof.followers import FollowedChange
+from advisor.proof.runs import Promise, PromisedSaving
+from advisor.proof.splitting import UNPROMISED_SPREAD, SplitChange
 
 NINE_TENTHS = 3.29
 """Standard deviations between the ends of a 90 % interval."""
 LEAST_RATIO = 0.01
 
 
-def promised_part(promise: Promise, choice: Choice) -> Part:
+def promised_part(promise: Promise, choice: FollowedChange) -> SplitChange:
     """Return the change as one of several that came with the same run."""
     if promise.bought:
-        return Part(is_about_machine=True, time_ratio=1.0)
+        return SplitChange(is_about_machine=True, time_ratio=1.0)
     if choice.is_own_way:
-        return Part(is_about_machine=True, time_ratio=1.0, spread=UNPROMISED_SPREAD)
+        return SplitChange(is_about_machine=True, time_ratio=1.0, spread=UNPROMISED_SPREAD)
     low, mid, high = _time_ratios(promise.estimate, choice.candidate)
     spread = math.log(high / low) / NINE_TENTHS
-    return Part(promise.is_about_machine, mid, spread)
+    return SplitChange(promise.is_about_machine, mid, spread)
 
 
-def promised_shares(promise: Promise, choice: Choice) -> tuple[Decimal, Decimal, Decimal] | None:
+def promised_shares(
+    promise: Promise, choice: FollowedChange
+) -> tuple[Decimal, Decimal, Decimal] | None:
     """Return the promised saving as shares of the cost before: low, middle, high. By the row that
     was chosen, else as recommended; None: nothing was promised for this choice, or no price."""
     if choice.is_own_way:
@@ -41,7 +43,7 @@ def promised_shares(promise: Promise, choice: Choice) -> tuple[Decimal, Decimal,
 
 
 def _time_ratios(
-    estimate: Estimate, candidate: Mapping[str, Any] | None
+    estimate: PromisedSaving, candidate: Mapping[str, Any] | None
 ) -> tuple[float, float, float]:
     """Return the promised duration over the one before: low, middle, high; 1 if nothing was
     promised.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.comparison.job_metrics import MetricSettings
-from advisor.proof.baseline import MissingError
+from advisor.proof.baseline import MissingFigureError
 from advisor.proof.followers import Key
-from advisor.proof.ledger import Ledger
+from advisor.proof.ledger import SavingsLedger
 from advisor.proof.runs import CompleteRun, PriceOf, Promise
-from advisor.proof.saving import Realised, RunSaving, running
+from advisor.proof.saving import RealisedTotal, RunSaving, running
 from advisor.successive.noise import Prior
 
 CLAIMED, VERIFIED = "claimed", "verified"
@@ -44,7 +44,7 @@ class Proof:
     """The newest run has gone back."""
 
     @property
-    def realised(self) -> Realised | None:
+    def realised(self) -> RealisedTotal | None:
         return running(self.savings)[-1] if self.savings else None
 
 
@@ -68,11 +68,11 @@ def prove(
         by_workload[promise.workload_key][promise.key] = promise
     for workload, own in by_workload.items():
         alike = [run for run in ordered if run.workload_key == workload]
-        proofs |= _proofs(Ledger(alike, own, prices, prior or Prior(), metrics or {}))
+        proofs |= _proofs(SavingsLedger(alike, own, prices, prior or Prior(), metrics or {}))
     return proofs
 
 
-def _proofs(ledger: Ledger) -> dict[Key, Proof]:
+def _proofs(ledger: SavingsLedger) -> dict[Key, Proof]:
     savings: dict[Key, list[RunSaving]] = defaultdict(list)
     missing: dict[Key, list[str]] = defaultdict(list)
     for place, run in enumerate(ledger.runs):
@@ -80,13 +80,15 @@ def _proofs(ledger: Ledger) -> dict[Key, Proof]:
         try:
             for key, saved in (ledger.rows(place) if counted else {}).items():
                 savings[key].append(saved)
-        except MissingError as error:
+        except MissingFigureError as error:
             for key in counted:
                 missing[key].append(f"run #{run.number}: {error}")
     return {key: _proof(ledger, key, savings[key], missing[key]) for key in ledger.followers}
 
 
-def _proof(ledger: Ledger, key: Key, savings: Sequence[RunSaving], missing: Sequence[str]) -> Proof:
+def _proof(
+    ledger: SavingsLedger, key: Key, savings: Sequence[RunSaving], missing: Sequence[str]
+) -> Proof:
     followers, numbers = ledger.followers[key], [run.number for run in ledger.runs]
     state, proven_by = _state(savings)
     return Proof(
@@ -114,7 +116,7 @@ def _state(savings: Sequence[RunSaving]) -> tuple[str, int | None]:
     return states[-1], None if states[-1] == CLAIMED else savings[last].number
 
 
-def _state_of(realised: Realised) -> str:
+def _state_of(realised: RealisedTotal) -> str:
     if realised.low_usd > 0:
         return VERIFIED
     has_had_time = realised.runs >= DECIDING_RUNS and realised.usd <= 0

@@ -7,7 +7,7 @@ from statistics import median
 
 from advisor.comparison.job_metrics import JobMetrics, MetricSettings
 from advisor.comparison.quality import noise_of, quality_of_b
-from advisor.proof.baseline import MissingError
+from advisor.proof.baseline import MissingFigureError
 from advisor.proof.runs import CompleteRun
 
 
@@ -25,9 +25,9 @@ def check_results(before: Sequence[CompleteRun], run: CompleteRun, metrics: Metr
     }
     quality = quality_of_b(usual, run.results, JobMetrics(metrics, noise_of(told)))
     if quality.worse:
-        raise MissingError(f"its results are worse: {', '.join(map(str, quality.worse))}")
+        raise MissingFigureError(f"its results are worse: {', '.join(map(str, quality.worse))}")
     if quality.unclear:
         moved = ", ".join(map(str, quality.unclear))
-        raise MissingError(
+        raise MissingFigureError(
             f"its results may be worse: {moved}, and which values are better is unset"
         )

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from advisor.successive.machine_time import Worked
+from advisor.successive.machine_time import MachineWork
 
 MACHINE = ("instance_type", "node_count", "purchase_option")
 SIZE = ("instance_type", "node_count")
@@ -27,7 +27,7 @@ class CompleteRun:
     configuration_key: str
     configuration: Mapping[str, Any]
     """Machines and parameters; region and service only if a promise is about them."""
-    worked: Worked
+    worked: MachineWork
     cost_usd: Decimal | None
     usd_per_hour: Decimal | None
     """The price of one node at the time of the run; None without a price, or for unequal nodes."""
@@ -68,7 +68,7 @@ PriceOf = Callable[[CompleteRun, datetime], Decimal | None]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PromisedSaving:
     """The promised saving: USD on the run that is the evidence, which cost `cost_usd` and took
     `duration_seconds`. None without a price.
     """
@@ -126,7 +126,7 @@ class Promise:
     tables: Sequence[CandidateTable]
     """Every table that was shown, the newest first."""
     rules: Sequence[str]
-    estimate: Estimate
+    estimate: PromisedSaving
     kind: str = ""
     """The kind of change that it is about. A newer one of its kind, from a run that has gone back,
     takes its place; empty if none does."""

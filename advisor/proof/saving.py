@@ -37,7 +37,7 @@ class RunSaving:
 
 
 @dataclass(frozen=True)
-class Realised:
+class RealisedTotal:
     """The sum over runs, signed, with its 90 % interval."""
 
     usd: Decimal
@@ -46,7 +46,7 @@ class Realised:
     runs: int
 
 
-def running(savings: Sequence[RunSaving]) -> list[Realised]:
+def running(savings: Sequence[RunSaving]) -> list[RealisedTotal]:
     """Return the sum after each run: the cumulative sum (CUSUM) of measurement and verification. A
     change that keeps saving rises steadily, one that has stopped is level, and one that costs more
     falls.
@@ -59,7 +59,7 @@ def running(savings: Sequence[RunSaving]) -> list[Realised]:
         common += each.common_usd
         own += each.own_usd**2
         half = _half(common, own)
-        sums.append(Realised(usd, usd - half, usd + half, count))
+        sums.append(RealisedTotal(usd, usd - half, usd + half, count))
     return sums
 
 

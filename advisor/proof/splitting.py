@@ -16,14 +16,14 @@ from decimal import Decimal
 
 from advisor.comparison.attribution import DURATION, attribute
 from advisor.money import rounded_usd
-from advisor.proof.baseline import Priced
+from advisor.proof.baseline import PricedTime
 
 LEAST_SPREAD = 0.02
 """A promise isn't more exact than runs differ."""
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitChange:
     """One of the changes. `time_ratio`: the promised duration over the one before; 1: none was."""
 
     is_about_machine: bool
@@ -39,11 +39,11 @@ class Part:
 UNPROMISED_SPREAD = 0.3
 """The speed of other hardware is off by 20 to 40 %, so nearly all of the time that no fix promised
 belongs to a move to machines that no recommendation named."""
-UNRECOMMENDED_MOVE = Part(is_about_machine=True, time_ratio=1.0, spread=UNPROMISED_SPREAD)
+UNRECOMMENDED_MOVE = SplitChange(is_about_machine=True, time_ratio=1.0, spread=UNPROMISED_SPREAD)
 """The part of a move that no recommendation named: what it saved is nobody's."""
 
 
-def split(parts: Sequence[Part], before: Priced, after: Priced) -> list[Decimal]:
+def split(parts: Sequence[SplitChange], before: PricedTime, after: PricedTime) -> list[Decimal]:
     """Return the saving of each part in USD, signed. They sum to the saving exactly."""
     saved = before.usd - after.usd
     if len(parts) == 1:
@@ -60,7 +60,9 @@ def split(parts: Sequence[Part], before: Priced, after: Priced) -> list[Decimal]
     return [a + b for a, b in zip(timed, priced, strict=True)]
 
 
-def _timed(parts: Sequence[Part], usd: Decimal, before: Priced, after: Priced) -> list[Decimal]:
+def _timed(
+    parts: Sequence[SplitChange], usd: Decimal, before: PricedTime, after: PricedTime
+) -> list[Decimal]:
     """Return the term of time, for each change."""
     clock = [each.machine_seconds / each.node_count for each in (before, after)]
     actual = math.log(clock[1] / clock[0])

@@ -12,9 +12,9 @@ from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook, PricedAt
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.staleness import staleness
-from advisor.sizing.constraints import offered, too_little, too_slow
+from advisor.sizing.constraints import is_offered, too_little, too_slow
 from advisor.sizing.demand import BALANCED, Demand, Preset
-from advisor.sizing.layout import Layout, layout, layouts
+from advisor.sizing.layout import NodeLayout, layout, layouts
 from advisor.sizing.speed import Seconds, predicted_seconds
 
 
@@ -23,7 +23,7 @@ class Fit:
     """The work of a run on some machines of a type, before prices."""
 
     machine: InstanceType
-    planned: Layout
+    planned: NodeLayout
     seconds: Seconds
     is_present: bool
     misfit: str
@@ -39,7 +39,7 @@ class Candidate:
     purchase_option: str
     region: str
     machine: InstanceType
-    planned: Layout
+    planned: NodeLayout
     usd_per_hour: Decimal | None
     is_estimated_price: bool
     list_price_of: date | None
@@ -106,7 +106,7 @@ def candidates(
         nothing to scale from.
     """
     table = [
-        priced(fit, demand, book, as_of, preset.slowdown_limit)
+        price_candidate(fit, demand, book, as_of, preset.slowdown_limit)
         for fit in fits(demand, catalogue, preset)
     ]
     return sorted(table, key=order)
@@ -136,18 +136,18 @@ def candidate_on(
 ) -> Candidate:
     """Return the candidate of so many machines of one type."""
     fit = _fit(demand, now, other, layout(demand, other, node_count), preset)
-    return priced(fit, demand, book, as_of, preset.slowdown_limit)
+    return price_candidate(fit, demand, book, as_of, preset.slowdown_limit)
 
 
 def _fit(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout, preset: Preset
 ) -> Fit:
     is_present = other.name == now.name and planned.node_count == demand.node_count
     why = "" if is_present else too_little(demand, now, other, planned, preset)
     return Fit(other, planned, predicted_seconds(demand, now, other, planned), is_present, why)
 
 
-def priced(
+def price_candidate(
     fit: Fit,
     demand: Demand,
     book: PriceBook,
@@ -163,7 +163,7 @@ def priced(
     name = demand.sold_as(fit.machine.name)
     found = book.price_at(demand.price_key(name), as_of)
     seconds = Seconds(*(factor * s for s in (fit.seconds.low, fit.seconds.mid, fit.seconds.high)))
-    known = offered(demand, fit.machine, found.row if found else None, as_of)
+    known = is_offered(demand, fit.machine, found.row if found else None, as_of)
     why = known.why_not or ("" if found else no_price_in(demand.region)) or fit.misfit
     if not why and not fit.is_present:
         why = too_slow(demand, seconds, slowdown_limit)
@@ -198,7 +198,7 @@ def _old_list_price(priced: PricedAt | None, as_of: datetime) -> date | None:
     return priced.row.seen_at.date()
 
 
-def _cost_usd(planned: Layout, usd_per_hour: Decimal | None, seconds: float) -> Decimal | None:
+def _cost_usd(planned: NodeLayout, usd_per_hour: Decimal | None, seconds: float) -> Decimal | None:
     if usd_per_hour is None:
         return None
     hours = Decimal(str(round(seconds, 6))) / 3600

@@ -9,7 +9,7 @@ from advisor.pricing.catalogue import GIB, InstanceType
 from advisor.pricing.price import PriceRow
 from advisor.pricing.providers import machine_name
 from advisor.sizing.demand import Demand, Preset
-from advisor.sizing.layout import Layout, is_other_gpu
+from advisor.sizing.layout import NodeLayout, is_other_gpu
 from advisor.sizing.speed import Seconds
 
 USABLE_MEMORY = 0.95
@@ -18,7 +18,7 @@ MEGABIT = 1e6 / 8
 """The bytes of a megabit."""
 
 
-def offered(
+def is_offered(
     demand: Demand, other: InstanceType, price: PriceRow | None, as_of: datetime
 ) -> Availability:
     """Return whether the machine can be started at `as_of`; the run itself shows that of its
@@ -30,7 +30,7 @@ def offered(
 
 
 def too_little(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout, preset: Preset
 ) -> str:
     """Return why the run wouldn't fit; empty if it fits."""
     if not other.physical_cores:
@@ -62,7 +62,7 @@ def _other_kind(now: InstanceType, other: InstanceType) -> str:
 
 
 def _other_gpus(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout, preset: Preset
 ) -> str:
     if not demand.gpus_used:
         return "GPUs, which the run doesn't use" if other.gpu_count else ""
@@ -76,7 +76,7 @@ def _other_gpus(
 
 
 def _other_model(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout, preset: Preset
 ) -> str:
     if other.gpu_key not in demand.gpu_speeds or other.gpu_fraction < 1:
         return f"the run's speed on {other.gpu_model} was not measured"
@@ -94,7 +94,7 @@ def _other_model(
     )
 
 
-def _too_few_gpus(demand: Demand, planned: Layout, preset: Preset) -> str:
+def _too_few_gpus(demand: Demand, planned: NodeLayout, preset: Preset) -> str:
     """Return the reason, or an empty text. Fewer GPUs than were used are enough only if their work
     fits into the rest.
     """
@@ -107,7 +107,7 @@ def _too_few_gpus(demand: Demand, planned: Layout, preset: Preset) -> str:
     return f"{few}: each would be {100 * planned.gpu_busy:.0f} % busy; {target}"
 
 
-def _too_little_memory(other: InstanceType, planned: Layout, preset: Preset) -> str:
+def _too_little_memory(other: InstanceType, planned: NodeLayout, preset: Preset) -> str:
     needed = planned.memory_bytes * (1 + preset.memory_headroom)
     usable = other.memory_bytes * USABLE_MEMORY
     if needed <= usable:
@@ -116,7 +116,7 @@ def _too_little_memory(other: InstanceType, planned: Layout, preset: Preset) -> 
 
 
 def _too_few_cores(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, preset: Preset
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout, preset: Preset
 ) -> str:
     """Return the reason, or an empty text. As many cores as now are always enough."""
     has_as_many = other.vcpus * planned.node_count >= now.vcpus * demand.node_count
@@ -128,7 +128,9 @@ def _too_few_cores(
     )
 
 
-def _too_slow_disk(demand: Demand, now: InstanceType, other: InstanceType, planned: Layout) -> str:
+def _too_slow_disk(
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout
+) -> str:
     """Return the reason by its volumes, if it has no local disks: how fast those are isn't
     stated.
     """
@@ -148,7 +150,7 @@ def _too_slow_disk(demand: Demand, now: InstanceType, other: InstanceType, plann
 
 
 def _too_slow_network(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout
 ) -> str:
     if demand.network_bytes_per_second is None:
         return ""
@@ -163,7 +165,7 @@ def _too_slow_network(
     )
 
 
-def _of_each_node(rate: float, demand: Demand, planned: Layout) -> float:
+def _of_each_node(rate: float, demand: Demand, planned: NodeLayout) -> float:
     """Return the rate of each node. Where the GPUs set the pace, the same bytes have more time."""
     return rate * demand.node_count / planned.node_count / planned.gpu_slowdown.low
 
@@ -172,5 +174,5 @@ def _at_least(other: float | None, now: float | None) -> bool:
     return other is not None and now is not None and other >= now
 
 
-def _keeps_nodes(demand: Demand, planned: Layout) -> bool:
+def _keeps_nodes(demand: Demand, planned: NodeLayout) -> bool:
     return planned.node_count == demand.node_count

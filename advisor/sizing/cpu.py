@@ -26,7 +26,7 @@ _GENERATION = re.compile(r"[a-z]+(\d+)([a-z]*)")
 
 
 @dataclass(frozen=True)
-class Ratio:
+class RatioInterval:
     """A ratio, as an 80 % interval."""
 
     low: float
@@ -37,7 +37,7 @@ class Ratio:
 @dataclass(frozen=True)
 class _Table:
     speeds: dict[str, float]
-    exponent: Ratio
+    exponent: RatioInterval
     residuals: dict[str, tuple[float, float]]
 
 
@@ -48,19 +48,19 @@ def _table() -> _Table:
     [size] = [line for line in lines if line["what"] == "size_exponent"]
     return _Table(
         speeds={x["name"]: float(x["value"]) for x in lines if x["what"] == "thread_speed"},
-        exponent=Ratio(float(size["low"]), float(size["value"]), float(size["high"])),
+        exponent=RatioInterval(float(size["low"]), float(size["value"]), float(size["high"])),
         residuals={
             x["name"]: (float(x["low"]), float(x["high"])) for x in lines if x["what"] == "residual"
         },
     )
 
 
-def size_exponent() -> Ratio:
+def size_exponent() -> RatioInterval:
     """Return the power of the number of cores with which throughput grows."""
     return _table().exponent
 
 
-def core_speed(now: InstanceType, other: InstanceType) -> Ratio:
+def core_speed(now: InstanceType, other: InstanceType) -> RatioInterval:
     """Return how fast one core of `other` is, relative to one of `now`.
 
     Calibrated on workloads that the families' speeds were not fitted to. They gain more from a
@@ -78,7 +78,7 @@ def core_speed(now: InstanceType, other: InstanceType) -> Ratio:
     return _around(after / before, low, high) if after >= before else _slower(after / before, kin)
 
 
-def _slower(ratio: float, kin: str) -> Ratio:
+def _slower(ratio: float, kin: str) -> RatioInterval:
     """Return the ratio to slower cores: the residuals are those of the way back."""
     low, high = _table().residuals[kin]
     return _around(ratio, min(-high, -SAME_FAMILY_SPREAD), max(-low, SAME_FAMILY_SPREAD))
@@ -108,6 +108,6 @@ def _by_clock(now: InstanceType, other: InstanceType) -> float:
     return min(1.0, other.clock_ghz / now.clock_ghz)
 
 
-def _around(mid: float, low: float, high: float) -> Ratio:
+def _around(mid: float, low: float, high: float) -> RatioInterval:
     """Return the ratio around `mid`; `low` and `high` are distances in logs."""
-    return Ratio(mid * math.exp(low), mid, mid * math.exp(high))
+    return RatioInterval(mid * math.exp(low), mid, mid * math.exp(high))

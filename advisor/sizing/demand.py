@@ -13,10 +13,10 @@ from advisor import machine
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers import sold_as
 from advisor.sizing.accelerators import unmeasured_accelerator
-from advisor.sizing.cpu import Ratio
+from advisor.sizing.cpu import RatioInterval
 from advisor.sizing.doubt import doubts
 from advisor.sizing.gpu_use import GpuUse
-from advisor.sizing.pace import Pace
+from advisor.sizing.pace import LoaderPace
 from rules.starvation import HIDING_SHARE
 
 MINIMUM_SECONDS = 30.0
@@ -27,7 +27,7 @@ MINIMUM_SECONDS = 30.0
 class GpuSpeed:
     """The run's speed on another GPU model, over that on its own; `rung`: how it is known."""
 
-    ratio: Ratio
+    ratio: RatioInterval
     rung: str
 
 
@@ -54,11 +54,11 @@ class Demand:
     """The day of the run, on which machines of its family could be started; None: not known."""
     gpu_use: GpuUse | None = None
     """The use of the GPUs; None if there are none, or their use isn't known."""
-    pace: Pace | None = None
+    pace: LoaderPace | None = None
     """The pace, if the loader sets it; None if it doesn't, or that isn't known."""
     gpu_speeds: Mapping[str, GpuSpeed] = field(default_factory=dict)
     """Other GPU models that may be proposed, by key."""
-    machine_speeds: Mapping[str, Ratio] = field(default_factory=dict)
+    machine_speeds: Mapping[str, RatioInterval] = field(default_factory=dict)
     """Instance type -> the measured speed on as many machines of it, relative to now."""
 
     @property

@@ -12,7 +12,7 @@ from rules.rule import Numbers
 RULE, MEMORY_RULE = "low_gpu_utilization", "batch_size"
 
 
-class Judged(Protocol):
+class MeasuredRule(Protocol):
     @property
     def rule_id(self) -> str: ...
     @property
@@ -35,7 +35,7 @@ class GpuUse:
         return self.load / self.used if self.used else 0.0
 
 
-def gpu_use(judgements: Iterable[Judged]) -> GpuUse | None:
+def gpu_use(judgements: Iterable[MeasuredRule]) -> GpuUse | None:
     """Return the use, or None if the utilisation of an allocated GPU isn't known: it may be in
     use.
     """
@@ -44,7 +44,7 @@ def gpu_use(judgements: Iterable[Judged]) -> GpuUse | None:
     if numbers is None:
         return None
     highest = numbers.by_entity("whole_run_p99_pct")
-    if not highest or len(highest) < (numbers.known("gpus_count") or 0.0):
+    if not highest or len(highest) < (numbers.get("gpus_count") or 0.0):
         return None
     used = [gpu for gpu, pct in highest.items() if pct > UNUSED_PCT]
     seen, idle = numbers.by_entity("seen_seconds"), numbers.by_entity("idle_seconds")

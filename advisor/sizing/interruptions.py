@@ -20,7 +20,7 @@ _Z_80 = 1.2816
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenInterruptions:
     """The interruptions that were seen of machines of one type in one region."""
 
     provider: str
@@ -54,7 +54,7 @@ class InterruptionRate:
 
 
 def interruption_rate(
-    seen: Iterable[Seen], like: Seen, assumed_hours: float
+    seen: Iterable[SeenInterruptions], like: SeenInterruptions, assumed_hours: float
 ) -> InterruptionRate | None:
     """Return the rate of the smallest group that tells enough: machines of the type in the region,
     of the region, of the provider, or all.
@@ -75,7 +75,7 @@ def interruption_rate(
     return None
 
 
-def _groups(like: Seen) -> Sequence[tuple[str, Callable[[Seen], bool]]]:
+def _groups(like: SeenInterruptions) -> Sequence[tuple[str, Callable[[SeenInterruptions], bool]]]:
     place = like.provider, like.region
     return (
         (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from advisor.pricing.catalogue import InstanceType
-from advisor.sizing.cpu import Ratio
+from advisor.sizing.cpu import RatioInterval
 from advisor.sizing.demand import Demand, Preset
 
 NO_SLOWDOWN_BUSY, SPEED_KEPT = 0.8, 0.97
@@ -18,7 +18,7 @@ up to 100 % they keep 97 % of their speed."""
 
 
 @dataclass(frozen=True)
-class Layout:
+class NodeLayout:
     """`node_count` machines. Of each node: busy cores as an interval, and bytes of memory."""
 
     node_count: int
@@ -27,13 +27,13 @@ class Layout:
     gpu_busy: float | None
     """The mean utilisation of each of them, if they do all of the work; above 1, they need more
     time. None: not known."""
-    cores: Ratio
+    cores: RatioInterval
     memory_bytes: float
-    gpu_slowdown: Ratio
+    gpu_slowdown: RatioInterval
     """The time relative to now, because fewer GPUs do the work; at least 1."""
 
 
-def layouts(demand: Demand, other: InstanceType, preset: Preset) -> Iterator[Layout]:
+def layouts(demand: Demand, other: InstanceType, preset: Preset) -> Iterator[NodeLayout]:
     """Yield the layout on as many nodes as now; and on the fewest that hold the work, if that is
     fewer.
 
@@ -45,7 +45,7 @@ def layouts(demand: Demand, other: InstanceType, preset: Preset) -> Iterator[Lay
         yield layout(demand, other, fewest)
 
 
-def layout(demand: Demand, other: InstanceType, node_count: int) -> Layout:
+def layout(demand: Demand, other: InstanceType, node_count: int) -> NodeLayout:
     """Return the work of all nodes, spread evenly over `node_count`.
 
     With fewer GPUs, fewer processes do the work. Their cores then need something between the same
@@ -55,10 +55,10 @@ def layout(demand: Demand, other: InstanceType, node_count: int) -> Layout:
     gpus = min(used, int(node_count * other.gpu_count)) if used else 0
     kept = gpus / used if gpus else 1.0
     before, after = _busy(demand, used), _busy(demand, gpus)
-    slowdown = _slowdown(before, after) if before and after else Ratio(1.0, 1.0, 1.0)
+    slowdown = _slowdown(before, after) if before and after else RatioInterval(1.0, 1.0, 1.0)
     whole = demand.cores_busy_p95 * demand.node_count / node_count / slowdown.low
-    cores = Ratio(whole * kept, whole * math.sqrt(kept), whole)
-    return Layout(
+    cores = RatioInterval(whole * kept, whole * math.sqrt(kept), whole)
+    return NodeLayout(
         node_count=node_count,
         gpus=gpus,
         gpu_busy=after,
@@ -68,12 +68,12 @@ def layout(demand: Demand, other: InstanceType, node_count: int) -> Layout:
     )
 
 
-def _slowdown(before: float, after: float) -> Ratio:
+def _slowdown(before: float, after: float) -> RatioInterval:
     """Bound the slowdown. At worst, no additional work overlaps with other work; at best, the GPUs
     work all the time."""
     least = max(1.0, after)
     likely = least if after <= max(NO_SLOWDOWN_BUSY, before) else least / SPEED_KEPT
-    return Ratio(least, likely, max(1 + after - before, likely))
+    return RatioInterval(least, likely, max(1 + after - before, likely))
 
 
 def _busy(demand: Demand, gpus: int) -> float | None:

@@ -62,7 +62,9 @@ class Deadline:
         return _cost(candidate), candidate.time_mid_seconds
 
 
-def best(objective: Objective, table: Iterable[Candidate], now_seconds: float) -> Candidate | None:
+def choose_best(
+    objective: Objective, table: Iterable[Candidate], now_seconds: float
+) -> Candidate | None:
     """Return the best of those that fit and have a price; None if the objective allows none."""
     allowed = [
         each

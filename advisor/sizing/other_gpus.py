@@ -10,7 +10,7 @@ from decimal import Decimal
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import InstanceType
 from advisor.sizing.candidates import Candidate, candidates
-from advisor.sizing.cpu import Ratio
+from advisor.sizing.cpu import RatioInterval
 from advisor.sizing.demand import Demand, GpuSpeed, Preset
 from advisor.sizing.layout import is_other_gpu
 from advisor.speed.knowledge import Knowledge
@@ -25,7 +25,7 @@ WHOLE = 1.0
 
 
 @dataclass(frozen=True)
-class Evidence:
+class SpeedEvidence:
     """The measurements of the job and of the workspace's other jobs.
 
     Attributes:
@@ -37,7 +37,7 @@ class Evidence:
     measured: tuple[Measurement, ...] = ()
     knowledge: Knowledge = field(default_factory=Knowledge)
     rounds: int = 0
-    machines: Mapping[str, Ratio] = field(default_factory=dict)
+    machines: Mapping[str, RatioInterval] = field(default_factory=dict)
     """See `Demand.machine_speeds`."""
 
 
@@ -58,7 +58,7 @@ class Offers:
 
 
 def speeds(
-    demand: Demand, catalogue: Mapping[str, InstanceType], evidence: Evidence
+    demand: Demand, catalogue: Mapping[str, InstanceType], evidence: SpeedEvidence
 ) -> dict[str, GpuSpeed]:
     """Return GPU -> the run's speed on as many of them; of the models whose data sheets are
     known.
@@ -82,7 +82,7 @@ def rung_of(demand: Demand, now: InstanceType, other: InstanceType, node_count: 
     return known.rung if known and is_other_gpu(now, other) else SAME
 
 
-def sure(known: Mapping[str, GpuSpeed]) -> dict[str, GpuSpeed]:
+def sure_speeds(known: Mapping[str, GpuSpeed]) -> dict[str, GpuSpeed]:
     """Return the speeds that allow a switch."""
     return {gpu: speed for gpu, speed in known.items() if speed.rung in SURE}
 
@@ -93,7 +93,7 @@ def offers(
     catalogue: Mapping[str, InstanceType],
     as_of: datetime,
     preset: Preset,
-    evidence: Evidence,
+    evidence: SpeedEvidence,
 ) -> Offers | None:
     """Return the offers, or None if no other model could do the work, or today's machines have no
     price.
@@ -118,7 +118,7 @@ def offers(
     return Offers(tuple(chosen.values()), prediction, hourly)
 
 
-def _measured(demand: Demand, now: InstanceType, evidence: Evidence) -> Sequence[Measurement]:
+def _measured(demand: Demand, now: InstanceType, evidence: SpeedEvidence) -> Sequence[Measurement]:
     busy = demand.gpu_use.busy if demand.gpu_use else None
     present = Measurement(
         workload="this job",
@@ -148,4 +148,4 @@ def _other_models(now: InstanceType, catalogue: Mapping[str, InstanceType]) -> t
 
 def _gpu_speed(speed: Speed) -> GpuSpeed:
     low = speed.low(HISTORY_DEVIATIONS) if speed.rung == HISTORY else speed.low()
-    return GpuSpeed(Ratio(low, speed.median, speed.high()), speed.rung)
+    return GpuSpeed(RatioInterval(low, speed.median, speed.high()), speed.rung)

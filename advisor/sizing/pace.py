@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from advisor.sizing.cpu import Ratio
-from advisor.sizing.gpu_use import Judged
+from advisor.sizing.cpu import RatioInterval
+from advisor.sizing.gpu_use import MeasuredRule
 
 RULE = "input_bound"
 LEAST_WAIT = 0.05
@@ -24,7 +24,7 @@ MOST_VARIATION = 1.0
 
 
 @dataclass(frozen=True)
-class Pace:
+class LoaderPace:
     """The pace of a run whose loader sets it: D is the whole step."""
 
     loop_share: float
@@ -33,7 +33,7 @@ class Pace:
     """The share of the steps that is waiting for data; the rest is G."""
     variation: float = USUAL_VARIATION
 
-    def time(self, loader: Ratio, gpu: Ratio) -> Ratio:
+    def time(self, loader: RatioInterval, gpu: RatioInterval) -> RatioInterval:
         """Return the run's duration relative to now, if the loader and the GPU take so much
         longer.
         """
@@ -43,7 +43,7 @@ class Pace:
         )
         likely = self._whole(mid)
         above = self._whole(high * self._excess(loader.high, gpu.high))
-        return Ratio(min(self._whole(low), likely), likely, max(above, likely))
+        return RatioInterval(min(self._whole(low), likely), likely, max(above, likely))
 
     def _loop(self, loader: float, gpu: float) -> float:
         return max(loader, (1 - self.wait_share) * gpu)
@@ -60,7 +60,7 @@ class Pace:
         return 1 + nearness * (0.25 * self.variation + 0.3 * self.variation**2)
 
 
-def pace(judgements: Iterable[Judged], variation: float | None = None) -> Pace | None:
+def pace(judgements: Iterable[MeasuredRule], variation: float | None = None) -> LoaderPace | None:
     """Return the pace, or None if the loader doesn't set it, or its waits weren't measured.
 
     Args:
@@ -69,9 +69,9 @@ def pace(judgements: Iterable[Judged], variation: float | None = None) -> Pace |
     numbers = next((j.numbers for j in judgements if j.rule_id == RULE), None)
     if numbers is None:
         return None
-    wait_pct, steps = numbers.known("wait_share_pct"), numbers.known("step_seconds")
-    run = numbers.known("run_seconds")
+    wait_pct, steps = numbers.get("wait_share_pct"), numbers.get("step_seconds")
+    run = numbers.get("run_seconds")
     if wait_pct is None or not steps or not run or wait_pct / 100 < LEAST_WAIT:
         return None
     varies = USUAL_VARIATION if variation is None else min(variation, MOST_VARIATION)
-    return Pace(min(steps / run, 1.0), min(wait_pct / 100, 1.0), varies)
+    return LoaderPace(min(steps / run, 1.0), min(wait_pct / 100, 1.0), varies)

@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 
 from advisor.pricing.catalogue import InstanceType
-from advisor.sizing.cpu import SAME_FAMILY, Ratio, core_speed, kinship, size_exponent
+from advisor.sizing.cpu import SAME_FAMILY, RatioInterval, core_speed, kinship, size_exponent
 from advisor.sizing.demand import Demand
-from advisor.sizing.layout import Layout, is_other_gpu
-from advisor.sizing.pace import Pace
+from advisor.sizing.layout import NodeLayout, is_other_gpu
+from advisor.sizing.pace import LoaderPace
 
 SECOND_THREAD = 0.25
 """The least contribution of a core's second hardware thread, in cores. A cautious choice of
@@ -27,7 +27,7 @@ class Seconds:
 
 
 def predicted_seconds(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout
 ) -> Seconds:
     """Return the run's duration on machines of another type, which have the same GPUs, if it uses
     any.
@@ -55,51 +55,55 @@ def predicted_seconds(
     if demand.gpus_used and demand.pace:
         return _paced(demand, demand.pace, speed, crowd, busier)
     if demand.gpus_used:
-        speed = Ratio(min(speed.low, 1.0), min(speed.mid, 1.0), max(speed.high, 1.0))
-    slower = Ratio(1 / speed.high, 1 / speed.mid, 1 / speed.low)
+        speed = RatioInterval(min(speed.low, 1.0), min(speed.mid, 1.0), max(speed.high, 1.0))
+    slower = RatioInterval(1 / speed.high, 1 / speed.mid, 1 / speed.low)
     factor = _product(slower, crowd, busier)
     seconds = (demand.duration_seconds * each for each in (factor.low, factor.mid, factor.high))
     return Seconds(*seconds)
 
 
-def _paced(demand: Demand, pace: Pace, speed: Ratio, crowd: Ratio, gpu: Ratio) -> Seconds:
-    loader = _product(Ratio(1 / speed.high, 1 / speed.mid, 1 / speed.low), crowd)
+def _paced(
+    demand: Demand, pace: LoaderPace, speed: RatioInterval, crowd: RatioInterval, gpu: RatioInterval
+) -> Seconds:
+    loader = _product(RatioInterval(1 / speed.high, 1 / speed.mid, 1 / speed.low), crowd)
     time = pace.time(loader, gpu)
     return Seconds(*(demand.duration_seconds * each for each in (time.low, time.mid, time.high)))
 
 
-def _gpu_time(demand: Demand, now: InstanceType, other: InstanceType) -> Ratio:
+def _gpu_time(demand: Demand, now: InstanceType, other: InstanceType) -> RatioInterval:
     """Return the time on another GPU model, by what is known of the run's speed there."""
     known = demand.gpu_speeds.get(other.gpu_key)
     if known is None or not is_other_gpu(now, other):
-        return Ratio(1.0, 1.0, 1.0)
-    return Ratio(1 / known.ratio.high, 1 / known.ratio.mid, 1 / known.ratio.low)
+        return RatioInterval(1.0, 1.0, 1.0)
+    return RatioInterval(1 / known.ratio.high, 1 / known.ratio.mid, 1 / known.ratio.low)
 
 
-def _product(*factors: Ratio) -> Ratio:
+def _product(*factors: RatioInterval) -> RatioInterval:
     """Return the product. The errors are independent: the distances to the ends add up as squares,
     in logs.
     """
     mid = math.prod(each.mid for each in factors)
     below = math.hypot(*(math.log(each.mid / each.low) for each in factors))
     above = math.hypot(*(math.log(each.high / each.mid) for each in factors))
-    return Ratio(mid * math.exp(-below), mid, mid * math.exp(above))
+    return RatioInterval(mid * math.exp(-below), mid, mid * math.exp(above))
 
 
 def is_other_processor(now: InstanceType, other: InstanceType) -> bool:
     return kinship(now, other) != SAME_FAMILY
 
 
-def _crowding(demand: Demand, now: InstanceType, other: InstanceType, planned: Layout) -> Ratio:
+def _crowding(
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout
+) -> RatioInterval:
     """Return by how much longer the busy cores' work takes on the cores of `other`; at least 1."""
     at_least = max(1.0, planned.cores.mid / other.vcpus) ** size_exponent().low
     at_worst = _worst(demand, now, other, planned, planned.cores.mid)
     most = _worst(demand, now, other, planned, planned.cores.high)
-    return Ratio(at_least, math.sqrt(at_least * at_worst), most)
+    return RatioInterval(at_least, math.sqrt(at_least * at_worst), most)
 
 
 def _worst(
-    demand: Demand, now: InstanceType, other: InstanceType, planned: Layout, cores: float
+    demand: Demand, now: InstanceType, other: InstanceType, planned: NodeLayout, cores: float
 ) -> float:
     """Return how much longer it takes at worst if `cores` of each node are busy. Their work is
     measured on the present machine.

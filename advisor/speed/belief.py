@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.speed.kernel import Floats, Integers, Level, Points
+from advisor.speed.kernel import EffectLevel, Floats, Integers, Points
 
 _INTERCEPT_VARIANCE = 100.0
 """The variance of a configuration's own level: throughputs come in any unit, so nothing is known of
@@ -15,7 +15,7 @@ it."""
 
 
 @dataclass(frozen=True)
-class Row:
+class MeasuredPoint:
     """One measured log throughput at a point."""
 
     point: int
@@ -35,10 +35,10 @@ class Belief:
     points: Points
     mean: Floats
     covariance: Floats
-    workload: Level
-    configuration: Level
+    workload: EffectLevel
+    configuration: EffectLevel
 
-    def given(self, workloads: Iterable[Sequence[Row]]) -> Belief:
+    def condition_on(self, workloads: Iterable[Sequence[MeasuredPoint]]) -> Belief:
         """Return the belief conditioned on measurements, each group of rows being one workload's.
 
         Workloads are independent given what the workspace shares, so that taking one after another
@@ -53,7 +53,7 @@ class Belief:
             covariance = (covariance + covariance.T) / 2
         return Belief(self.points, mean, covariance, self.workload, self.configuration)
 
-    def of_workload(self, rows: Sequence[Row], asked: Integers) -> tuple[Floats, Floats]:
+    def of_workload(self, rows: Sequence[MeasuredPoint], asked: Integers) -> tuple[Floats, Floats]:
         """Return mean and covariance of the first row's configuration at the points `asked`.
 
         Args:
@@ -76,7 +76,7 @@ class Belief:
         covariance = joint - gain @ joint[:count]
         return mean[count:], covariance[count:, count:]
 
-    def _own_part(self, rows: Sequence[Row]) -> tuple[Integers, Floats]:
+    def _own_part(self, rows: Sequence[MeasuredPoint]) -> tuple[Integers, Floats]:
         index = np.array([row.point for row in rows])
         own = self._deviation(index, [row.configuration for row in rows])
         return index, own + np.diag([row.noise**2 for row in rows])
@@ -91,7 +91,7 @@ class Belief:
         return self.workload.covariance(points) + np.where(same, within, 0.0)
 
 
-def _deviations(rows: Sequence[Row], mean: Floats) -> Floats:
+def _deviations(rows: Sequence[MeasuredPoint], mean: Floats) -> Floats:
     """Return the deviations from the mean, around each configuration's own level: the unit of
     throughput is gone.
     """

@@ -37,7 +37,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Advice:
+class Decision:
     """Savings are shares of what the present runs cost."""
 
     kind: str
@@ -54,7 +54,7 @@ def decide(
     costs: Sequence[Cost],
     max_slower: float = MAX_SLOWER,
     rounds: int = 0,
-) -> Advice:
+) -> Decision:
     """Return the advice that the prediction and the prices allow.
 
     Args:
@@ -81,21 +81,21 @@ def can_switch(speed: Speed, cost: Cost, max_slower: float = MAX_SLOWER) -> bool
     return is_cheaper and 1 / low <= 1 + max_slower
 
 
-def _best_switch(speeds: Sequence[Speed], costs: Sequence[Cost], max_slower: float) -> Advice:
+def _best_switch(speeds: Sequence[Speed], costs: Sequence[Cost], max_slower: float) -> Decision:
     savings = {
         n: 1 - cost.per_hour / speed.median
         for n, (speed, cost) in enumerate(zip(speeds, costs, strict=True))
         if cost.per_hour is not None and can_switch(speed, cost, max_slower)
     }
     if not savings:
-        return Advice(STAY)
+        return Decision(STAY)
     best = max(savings, key=lambda n: savings[n])
-    return Advice(SWITCH, (best,), savings[best])
+    return Decision(SWITCH, (best,), savings[best])
 
 
 def _best_probe(
     prediction: Prediction, costs: Sequence[Cost], max_slower: float, secured: float
-) -> Advice:
+) -> Decision:
     """Return the probe of at most two targets, each chosen for what it adds to the expected saving
     over `secured`.
     """
@@ -104,7 +104,7 @@ def _best_probe(
         for n, (speed, cost) in enumerate(zip(prediction.speeds, costs, strict=True))
         if speed.rung not in ("", MEASURED, SAME) and cost.per_hour is not None
     ]
-    advice = Advice(PROBE)
+    advice = Decision(PROBE)
     if not open_targets:
         return advice
     gains = _gains(prediction, costs, open_targets, max_slower, secured)

@@ -45,7 +45,7 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Level:
+class EffectLevel:
     """Variances of one level's effects."""
 
     variances: Floats

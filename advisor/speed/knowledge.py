@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from itertools import combinations
 
 from advisor.speed import slices
-from advisor.speed.belief import Belief, Row
+from advisor.speed.belief import Belief, MeasuredPoint
 from advisor.speed.data_sheets import PRECISION_CLASSES, DataSheet, data_sheet, precision_class
 from advisor.speed.measurement import Measurement
 from advisor.speed.table import SpeedTable, bundled_table, sheets
@@ -33,7 +33,7 @@ class Knowledge:
             self._workloads[measurement.workload].append(measurement)
         self._without: dict[str, Belief] = {}
 
-    def rows_of(self, workload: str) -> list[Row]:
+    def rows_of(self, workload: str) -> list[MeasuredPoint]:
         """Return the history's own measurements of this workload."""
         rows = map(row_of, self._workloads.get(workload, ()))
         return [row for row in rows if row is not None]
@@ -46,7 +46,7 @@ class Knowledge:
             if len(self._without) >= KEPT_BELIEFS:
                 self._without.clear()
             others = (name for name in sorted(self._workloads) if name != workload)
-            self._without[workload] = self.table.belief.given(
+            self._without[workload] = self.table.belief.condition_on(
                 filter(None, map(self.rows_of, others))
             )
         return self._without[workload]
@@ -61,7 +61,9 @@ class Knowledge:
 
     @cached_property
     def _of_all(self) -> Belief:
-        return self.table.belief.given(filter(None, map(self.rows_of, sorted(self._workloads))))
+        return self.table.belief.condition_on(
+            filter(None, map(self.rows_of, sorted(self._workloads)))
+        )
 
     @cached_property
     def _pairs(self) -> frozenset[frozenset[str]]:
@@ -78,7 +80,7 @@ def pairs(measurements: Iterable[Measurement]) -> frozenset[frozenset[str]]:
     )
 
 
-def row_of(measurement: Measurement) -> Row | None:
+def row_of(measurement: Measurement) -> MeasuredPoint | None:
     """Return the row, or None if the GPU's data sheet is unknown. A slice's throughput is carried
     to the whole GPU.
     """
@@ -90,7 +92,7 @@ def row_of(measurement: Measurement) -> Row | None:
         busy = measurement.busy_share
         kept = slices.log_kept(sheet.share, slices.demand(sheet.share, busy))
         noise = math.hypot(noise, slices.spread(busy))
-    return Row(
+    return MeasuredPoint(
         point=point(sheet, measurement.precision),
         configuration=measurement.configuration,
         log_throughput=math.log(measurement.throughput) - kept,

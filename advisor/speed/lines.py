@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from advisor.speed.decision import MAX_SLOWER, Advice, Cost, decide
+from advisor.speed.decision import MAX_SLOWER, Cost, Decision, decide
 from advisor.speed.knowledge import Knowledge
 from advisor.speed.measurement import Measurement, Target
 from advisor.speed.prediction import Prediction, Speed, predict
@@ -160,7 +160,7 @@ def _as_document(speed: Speed) -> Document:
     return named | {name: round(v, 6) for name, v in figures.items()} | {"rung": speed.rung}
 
 
-def _advice(advice: Advice, prediction: Prediction) -> Document:
+def _advice(advice: Decision, prediction: Prediction) -> Document:
     """Return the advice as JSON. Several counts of one GPU are one model to measure."""
     gpus = list(dict.fromkeys(prediction.speeds[n].target.gpu for n in advice.targets))
     if not gpus:

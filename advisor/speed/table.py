@@ -14,7 +14,7 @@ import numpy as np
 from advisor.pricing.gpus import gpu_models
 from advisor.speed.belief import Belief
 from advisor.speed.data_sheets import PRECISION_CLASSES, DataSheet, data_sheet
-from advisor.speed.kernel import EFFECTS, RATES, Floats, Level, Points, all_points
+from advisor.speed.kernel import EFFECTS, RATES, EffectLevel, Floats, Points, all_points
 
 PATH = Path(__file__).with_name("fitted.json")
 LEVELS = ("public", "workspace", "workload", "configuration")
@@ -25,7 +25,7 @@ _HALF_BOARDS = ("MI250/2", "MI250X/2")
 class SpeedTable:
     """Hyperparameters, effects that all trainings share, and calibration."""
 
-    levels: Mapping[str, Level]
+    levels: Mapping[str, EffectLevel]
     effects: Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]]
     """Precision class -> kind of EFFECTS -> name -> mean and standard deviation. An effect that
     no data set shows is missing: mean 0, the variance of the public level."""
@@ -91,7 +91,7 @@ def bundled_table() -> SpeedTable:
 
 def from_document(document: Mapping[str, Any]) -> SpeedTable:
     levels = {
-        name: Level(
+        name: EffectLevel(
             np.array([level[effect] ** 2 for effect in EFFECTS], dtype=np.float64), level["shared"]
         )
         for name, level in document["levels"].items()

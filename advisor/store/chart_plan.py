@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from advisor.store.grid import Grid
+from advisor.store.grid import SampleGrid
 from advisor.store.index import (
     CHART_TIER_HOURS,
     HOUR_MS,
@@ -30,7 +30,7 @@ class Buckets:
     each holds exactly the samples that lie in it."""
 
     tier_seconds: int
-    grid: Grid
+    grid: SampleGrid
     is_aligned: bool = True
 
     @property
@@ -77,20 +77,20 @@ def buckets_of(
             return Buckets(tier, aligned, is_aligned)
     tier = max((t for t in DRAWN_TIERS_SECONDS if t * 1000 <= width_ms), default=0)
     count = max(int(np.ceil(round(length_ms / width_ms, 9))), 1)
-    even = Grid.even(to_ms(start), width_ms, count)
+    even = SampleGrid.even(to_ms(start), width_ms, count)
     return Buckets(0 if is_aligned else tier, even, is_aligned)
 
 
-def _aligned(start_ms: int, end_ms: int, cell_ms: int, width_ms: float, most: int) -> Grid:
+def _aligned(start_ms: int, end_ms: int, cell_ms: int, width_ms: float, most: int) -> SampleGrid:
     first_ms = start_ms // cell_ms * cell_ms
     # The cells at both ends count in full.
     cells = max(-(-(end_ms - first_ms) // cell_ms), 1)
     wide = max(-(-cells // max(most, 1)), int(-(-width_ms // cell_ms)))
-    return Grid.even(first_ms, wide * cell_ms, -(-cells // wide))
+    return SampleGrid.even(first_ms, wide * cell_ms, -(-cells // wide))
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChartPlan:
     """The chunks of many hours to read, each with the hours that it is read for; and other hours,
     which are read from chunks of their own."""
 
@@ -98,7 +98,7 @@ class Plan:
     hours: list[int]
 
 
-def plan(node: NodeHistory, kind: ChunkKind, hours: Collection[int], buckets: Buckets) -> Plan:
+def plan(node: NodeHistory, kind: ChunkKind, hours: Collection[int], buckets: Buckets) -> ChartPlan:
     """Choose the chunks of many hours, and the hours with objects of their own, to read.
 
     Args:
@@ -116,7 +116,9 @@ def plan(node: NodeHistory, kind: ChunkKind, hours: Collection[int], buckets: Bu
             if mine:
                 found.append((ref, mine))
     covered = {hour for _, mine in found for hour in mine}
-    return Plan(found, sorted(hour for hour in hours if hour in wanted and hour not in covered))
+    return ChartPlan(
+        found, sorted(hour for hour in hours if hour in wanted and hour not in covered)
+    )
 
 
 def uncompacted_hours(node: NodeHistory) -> set[int]:

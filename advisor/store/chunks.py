@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from advisor.store.index import SegmentRef
 from advisor.store.rows import FIELDS, Rows, no_histograms
 from advisor.store.segments import HotSegment
-from advisor.store.ticks import Column, Session, Ticks, from_arrow
-from advisor.store.wanted import Wanted, among, columns_among
+from advisor.store.ticks import SessionKey, TickColumn, Ticks, from_arrow
+from advisor.store.wanted import Wanted, columns_among, select_wanted
 
 _METADATA = b"trimtab"
 KEYS = ("session", "cadence_ms", "time_ms")
@@ -43,9 +43,9 @@ class ChunkError(ValueError):
 class Members:
     """The segments that a chunk was made of."""
 
-    seqs: dict[Session, set[int]] = field(default_factory=lambda: defaultdict(set))
+    seqs: dict[SessionKey, set[int]] = field(default_factory=lambda: defaultdict(set))
 
-    def add(self, session: Session, seqs: Iterable[int]) -> None:
+    def add(self, session: SessionKey, seqs: Iterable[int]) -> None:
         self.seqs[session].update(seqs)
 
     def add_all(self, segments: Iterable[HotSegment]) -> None:
@@ -73,7 +73,7 @@ class Members:
         members = cls()
         for started_us, session_id, ranges in document:
             for low, high in ranges:
-                members.add(Session(started_us, session_id), range(low, high + 1))
+                members.add(SessionKey(started_us, session_id), range(low, high + 1))
         return members
 
 
@@ -190,7 +190,7 @@ def decode_tier(
     """Return the rows of the wanted series that the chunk has, and its members."""
     file = _opened(body)
     index = _metadata(file)["series"]
-    chosen = among(index.keys(), wanted)
+    chosen = select_wanted(index.keys(), wanted)
     names = [name for name in index if name in chosen]
     groups = sorted({g for name in names for g in _groups(*index[name])})
     place = {group: number for number, group in enumerate(groups)}
@@ -229,7 +229,7 @@ def _groups(first: int, length: int) -> range:
     return range(first // _TIER_ROW_GROUP, (first + length - 1) // _TIER_ROW_GROUP + 1)
 
 
-def _stacked(parts: list[Column | None], lengths: list[int]) -> pa.Array:
+def _stacked(parts: list[TickColumn | None], lengths: list[int]) -> pa.Array:
     having = [part for part in parts if part is not None and part.known.any()]
     is_float = any(part.values.dtype.kind == "f" for part in having)
     kind = pa.float64() if is_float else pa.int64()
@@ -240,7 +240,7 @@ def _stacked(parts: list[Column | None], lengths: list[int]) -> pa.Array:
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
-def _array(part: Column, kind: pa.DataType) -> pa.Array:
+def _array(part: TickColumn, kind: pa.DataType) -> pa.Array:
     """Return the array, fast for what nearly all columns are: all known, and of the kind."""
     array = pa.array(part.values, mask=None if part.known.all() else ~part.known)
     return array if array.type == kind else array.cast(kind, safe=False)
@@ -260,7 +260,7 @@ def _tracks(table: pa.Table) -> Iterable[pa.Table]:
         yield table.slice(low, high - low)
 
 
-def _ticks(part: pa.Table, sessions: dict[str, Session]) -> Ticks:
+def _ticks(part: pa.Table, sessions: dict[str, SessionKey]) -> Ticks:
     columns = {n: from_arrow(part[n].combine_chunks()) for n in part.column_names if n not in KEYS}
     return Ticks(
         session=sessions[part["session"][0].as_py()],

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from advisor.store.chunks import ChunkError, damage_refused
-from advisor.store.lines import CARRIED, Part
-from advisor.store.parts import packed, unpacked
+from advisor.store.lines import CARRIED, LinesPart
+from advisor.store.parts import pack_parts, unpack_parts
 from advisor.store.rows import Rows, no_histograms
 
 _MAGIC = b"trimtab columns 1\n"
@@ -33,7 +33,7 @@ class HourPart:
 
     series: int
     newest_ms: int
-    lines: dict[str, Part]
+    lines: dict[str, LinesPart]
 
 
 def encode(part: HourPart) -> bytes:
@@ -51,7 +51,7 @@ def encode(part: HourPart) -> bytes:
         "dtypes": {grid: lines.values.dtype.str for grid, lines in part.lines.items()},
         "cells": {grid: lines.cells for grid, lines in part.lines.items()},
     }
-    return packed(_MAGIC, header, parts)
+    return pack_parts(_MAGIC, header, parts)
 
 
 def decode(body: bytes) -> HourPart:
@@ -60,7 +60,7 @@ def decode(body: bytes) -> HourPart:
     Raises:
         ChunkError: the bytes are not a part, or damaged.
     """
-    header, parts = unpacked(_MAGIC, body)
+    header, parts = unpack_parts(_MAGIC, body)
     with damage_refused():
         if sum(header["sizes"].values()) > _MOST_BYTES:
             raise ChunkError("larger than any part")
@@ -75,7 +75,7 @@ def decode(body: bytes) -> HourPart:
         return HourPart(header["series"], header["newest_ms"], lines)
 
 
-def _sections(part: Part) -> Mapping[str, bytes]:
+def _sections(part: LinesPart) -> Mapping[str, bytes]:
     places = np.stack([getattr(part, name) for name in _PLACES])
     rows = [getattr(part.rows, name) for name in CARRIED]
     return {
@@ -86,9 +86,9 @@ def _sections(part: Part) -> Mapping[str, bytes]:
     }
 
 
-def _part(raw: Mapping[str, bytes], grid: str, dtype: str, cells: str) -> Part:
+def _part(raw: Mapping[str, bytes], grid: str, dtype: str, cells: str) -> LinesPart:
     places = _joined(raw[f"{grid}.places"], "<i8").reshape(len(_PLACES), -1)
-    return Part(
+    return LinesPart(
         json.loads(raw[f"{grid}.names"]),
         places[0],
         places[1],

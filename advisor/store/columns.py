@@ -18,10 +18,10 @@ import pandas as pd
 
 from advisor.store.chunks import ChunkError
 from advisor.store.column_parts import HourPart, decode, encode
-from advisor.store.grid import Grid
-from advisor.store.histogram import expanded, scale_of
-from advisor.store.lines import Lines, Part
-from advisor.store.placing import Fill, last_values, means, picked
+from advisor.store.grid import SampleGrid
+from advisor.store.histogram import expand_rows, scale_of
+from advisor.store.lines import Lines, LinesPart
+from advisor.store.placing import Fill, last_values, means, picks
 from advisor.store.room import Room
 from advisor.store.rows import Rows
 from rules.evidence import is_counter
@@ -31,7 +31,7 @@ VERSION = 2
 """The version of how columns are made of an hour. Parts of another version are never found."""
 
 
-class Carried(Protocol):
+class ColumnStore(Protocol):
     """The place where the parts of a run's columns are kept from one analysis to the next."""
 
     def find(self, node_key: str, name: str) -> bytes | None:
@@ -43,11 +43,13 @@ class Carried(Protocol):
 class Columns:
     """The samples and ticks of one node between two times (Unix milliseconds), on a grid each."""
 
-    def __init__(self, grid: Grid, ticks: Grid, times_ms: tuple[int, int], room: Room) -> None:
+    def __init__(
+        self, grid: SampleGrid, ticks: SampleGrid, times_ms: tuple[int, int], room: Room
+    ) -> None:
         self._start_ms, self._end_ms = times_ms
         self._room = room
         self._samples = Lines(grid, "float64", _fill_of)
-        self._ticks = Lines(ticks, "float32", lambda _: picked)
+        self._ticks = Lines(ticks, "float32", lambda _: picks)
         self._left: str | None = None
         """A hash of how the last hour left the lines; None: not known yet."""
         self._newest_ms = self._start_ms
@@ -89,11 +91,11 @@ class Columns:
         self._left, self._series = None, 0
         for name, every in hour:
             self._newest_ms = max(self._newest_ms, int(every.at_ms[-1]))
-            rows = every.within(self._start_ms, self._end_ms)
+            rows = every.clip(self._start_ms, self._end_ms)
             self._begin(name)
             self._samples.add(name, rows, is_last)
             if name in self._ticks:
-                self._ticks.add(name, expanded(rows, scale_of(name)), is_last)
+                self._ticks.add(name, expand_rows(rows, scale_of(name)), is_last)
             self._series += 1
 
     def part(self) -> bytes:
@@ -140,7 +142,7 @@ class Columns:
             self._ticks.begin(name)
 
 
-def _state(lines: Mapping[str, Part]) -> str:
+def _state(lines: Mapping[str, LinesPart]) -> str:
     return "".join(part.state for part in lines.values())
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from advisor.store import chunks
 from advisor.store.chart_plan import Buckets
 from advisor.store.chunks import Members
-from advisor.store.grid import Grid
+from advisor.store.grid import SampleGrid
 from advisor.store.histogram import rolled_up
 from advisor.store.index import (
     CHART_TIER_HOURS,
@@ -27,10 +27,10 @@ from advisor.store.index import (
     to_ms,
 )
 from advisor.store.objects import ObjectStore
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.series import rows_of
 from advisor.store.step_series import cells_between
-from advisor.store.step_tiers import TIER_SCHEMA, cells_of, coarser
+from advisor.store.step_tiers import TIER_SCHEMA, cells_of, coarsen_tier
 from advisor.store.tails import encode_tail
 
 HOUR = timedelta(hours=1)
@@ -52,7 +52,7 @@ def compact(store: ObjectStore, node: NodeHistory, hour: datetime, prefix: str) 
     Raises:
         CompactionError: an object of the hour can't be read; names it.
     """
-    reader = Reader(store, node)
+    reader = NodeReader(store, node)
     bodies = _bodies(reader, to_ms(hour))
     _refuse_unreadable(reader)
     place = f"{prefix}/{node.key}/{hour:%Y%m%dT%H}"
@@ -70,7 +70,7 @@ def merge(store: ObjectStore, node: NodeHistory, hour: datetime, prefix: str) ->
         CompactionError: as `compact`.
     """
     tails = tuple(ref for ref in node.chunks if ref.kind == "tail")
-    reader, hour_ms = Reader(store, replace(node, chunks=tails)), to_ms(hour)
+    reader, hour_ms = NodeReader(store, replace(node, chunks=tails)), to_ms(hour)
     ticks, members = reader.ticks(hour_ms, None)
     (steps, with_steps), (events, with_events) = reader.steps(hour_ms), reader.events(hour_ms)
     for each in (with_steps, with_events):
@@ -97,11 +97,11 @@ def summarise(
     """
     first, last = hours
     cells = round((last - first) / timedelta(seconds=tier_seconds))
-    buckets = Buckets(tier_seconds, Grid.even(to_ms(first), tier_seconds * 1000, cells))
-    reader = Reader(store, node, for_charts=True)
+    buckets = Buckets(tier_seconds, SampleGrid.even(to_ms(first), tier_seconds * 1000, cells))
+    reader = NodeReader(store, node, for_charts=True)
     every = rows_of(reader, node, None, buckets)
     samples = {name: rolled_up(rows, tier_seconds, name, False) for name, rows in every.items()}
-    steps = coarser(cells_between(reader, node, buckets, TIER_SCHEMA.names), tier_seconds)
+    steps = coarsen_tier(cells_between(reader, node, buckets, TIER_SCHEMA.names), tier_seconds)
     _refuse_unreadable(reader)
     place = f"{prefix}/{node.key}/{first:%Y%m%dT%H}-{last:%Y%m%dT%H}"
     made = []
@@ -126,12 +126,12 @@ def hours_between(first_ms: int, last_ms: int) -> tuple[datetime, datetime]:
     return from_ms(first_ms), from_ms(last_ms + HOUR_MS)
 
 
-def _refuse_unreadable(reader: Reader) -> None:
+def _refuse_unreadable(reader: NodeReader) -> None:
     if reader.unreadable:
         raise CompactionError(f"unreadable: {', '.join(reader.unreadable)}")
 
 
-def _bodies(reader: Reader, hour_ms: int) -> dict[tuple[ChunkKind, int], bytes]:
+def _bodies(reader: NodeReader, hour_ms: int) -> dict[tuple[ChunkKind, int], bytes]:
     bodies: dict[tuple[ChunkKind, int], bytes] = {}
     ticks, members = reader.ticks(hour_ms, None)
     if ticks:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from advisor.store.objects import ObjectMissingError, StoredObject, checked
+from advisor.store.objects import ObjectMissingError, StoredObject, check_key
 
 _TEMPORARY = ".tmp-"
 _PIECE_BYTES = 1024 * 1024
@@ -39,7 +39,7 @@ class FolderStore:
         return [None] * len(bodies)
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
-        folder, _, name = f"{self.folder}/{checked(key)}".rpartition("/")
+        folder, _, name = f"{self.folder}/{check_key(key)}".rpartition("/")
         try:
             self._write(folder, name, file)
         except FileNotFoundError:  # `tidy` has just removed the empty folder, or it is new
@@ -81,24 +81,24 @@ class FolderStore:
 
     def get(self, key: str) -> bytes:
         try:
-            return (self.folder / checked(key)).read_bytes()
+            return (self.folder / check_key(key)).read_bytes()
         except FileNotFoundError:
             raise ObjectMissingError(key) from None
 
     def open(self, key: str) -> BinaryIO:
         try:
-            return (self.folder / checked(key)).open("rb")
+            return (self.folder / check_key(key)).open("rb")
         except FileNotFoundError:
             raise ObjectMissingError(key) from None
 
     def exists(self, key: str) -> bool:
         try:
-            return stat.S_ISREG(os.stat(f"{self.folder}/{checked(key)}").st_mode)  # noqa: PTH116
+            return stat.S_ISREG(os.stat(f"{self.folder}/{check_key(key)}").st_mode)  # noqa: PTH116
         except (FileNotFoundError, NotADirectoryError):
             return False
 
     def delete(self, key: str) -> None:
-        (self.folder / checked(key)).unlink(missing_ok=True)
+        (self.folder / check_key(key)).unlink(missing_ok=True)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         top = self.folder / prefix.rpartition("/")[0]

@@ -17,14 +17,14 @@ import pyarrow as pa
 from trimtab.wire import PHASES
 
 from advisor.store import stretches, tables
-from advisor.store.columns import Carried, Columns
-from advisor.store.grid import Grid
+from advisor.store.columns import Columns, ColumnStore
+from advisor.store.grid import SampleGrid
 from advisor.store.index import TIERS_SECONDS, NodeHistory, to_ms, to_us
 from advisor.store.objects import ObjectReader
-from advisor.store.reading import Reader
-from advisor.store.resolution import COARSER_BY, MOST_TICKS, coarser, tick_seconds
+from advisor.store.reading import NodeReader
+from advisor.store.resolution import COARSER_BY, MOST_TICKS, coarsen, tick_seconds
 from advisor.store.room import Room, TooFineError
-from advisor.store.thinning import Events, Steps
+from advisor.store.thinning import Events, ThinnedSteps
 from rules.activity import needed_series
 from rules.frame import EVENT_COLUMNS, NodeFrame, RunFrame
 from rules.ticks import has_ticks
@@ -44,7 +44,7 @@ def load_frame(
     resolution_seconds: float,
     final: bool,
     alive: Callable[[], object] = lambda: None,
-    carried: Carried | None = None,
+    carried: ColumnStore | None = None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
     """Return the run between `started_at` and `ended_at`, and the keys of objects that couldn't be
     read.
@@ -65,7 +65,7 @@ def load_frame(
     """
     duration = (ended_at - started_at).total_seconds()
     length, ticks = stretches.stored_seconds(nodes, started_at, ended_at), float(MOST_TICKS)
-    newest = [Reader(store, node).newest_series(started_at, ended_at) for node in nodes]
+    newest = [NodeReader(store, node).newest_series(started_at, ended_at) for node in nodes]
     while True:
         widths = resolution_seconds, tick_seconds(resolution_seconds, length, ticks)
         cells, singles = (stretches.grid(nodes, started_at, ended_at, w) for w in widths)
@@ -76,7 +76,7 @@ def load_frame(
             break
         except TooFineError:
             # In equal steps: the grid depends on what the run has, not on where it was noticed.
-            resolution_seconds = coarser(resolution_seconds, COARSER_BY)
+            resolution_seconds = coarsen(resolution_seconds, COARSER_BY)
             ticks /= COARSER_BY
     # What was read hour by hour leaves holes among what is kept: rules need the room.
     pa.system_memory_pool().release_unused()
@@ -106,23 +106,23 @@ class _Reading:
     store: ObjectReader
     started_at: datetime
     ended_at: datetime
-    grids: tuple[Grid, Grid]
+    grids: tuple[SampleGrid, SampleGrid]
     room: Room
-    carried: Carried | None
+    carried: ColumnStore | None
 
     def frames(self, nodes: Sequence[NodeHistory]) -> tuple[dict[str, NodeFrame], tuple[str, ...]]:
-        steps, events = Steps(), Events()
+        steps, events = ThinnedSteps(), Events()
         frames: dict[str, NodeFrame] = {}
         unreadable: list[str] = []
         for node in nodes:
             # Not all nodes' readers at once: each keeps its last hour decoded.
-            reader = Reader(self.store, node, self.room)
+            reader = NodeReader(self.store, node, self.room)
             frames[node.key] = self._node_frame(reader, node, steps, events)
             unreadable += reader.unreadable
         return _with_ticks(frames), tuple(unreadable)
 
     def _node_frame(
-        self, reader: Reader, node: NodeHistory, all_steps: Steps, all_events: Events
+        self, reader: NodeReader, node: NodeHistory, all_steps: ThinnedSteps, all_events: Events
     ) -> NodeFrame:
         start, end = self.started_at, self.ended_at
         columns = Columns(*self.grids, (to_ms(start), to_ms(end)), self.room)
@@ -146,10 +146,10 @@ class _Reading:
         )
 
     def _add_samples(
-        self, reader: Reader, node_key: str, hour_ms: int, columns: Columns, is_last: bool
+        self, reader: NodeReader, node_key: str, hour_ms: int, columns: Columns, is_last: bool
     ) -> None:
         """Add samples from what is carried, if the hour is compacted; else from its objects."""
-        objects = reader.compacted(hour_ms) if self.carried else ()
+        objects = reader.read_compacted(hour_ms) if self.carried else ()
         name = columns.name_of(objects) if objects else ""
         body = self.carried.find(node_key, name) if self.carried and name else None
         if body is None or not columns.take(body):

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from advisor.store.rows import Rows, binned, nearest
+from advisor.store.rows import Rows, bin_rows, nearest
 
 _NO_CELL = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class Grid:
+class SampleGrid:
     """Cells of `width_ms` that are numbered from `start_ms` on; `cells` has the kept ones, rising.
 
     A place is an index into `cells`.
@@ -26,7 +26,7 @@ class Grid:
     cells: np.ndarray
 
     @classmethod
-    def even(cls, start_ms: float, width_ms: float, count: int) -> Grid:
+    def even(cls, start_ms: float, width_ms: float, count: int) -> SampleGrid:
         """Return the first `count` cells, none left out."""
         return cls(start_ms, width_ms, np.arange(count))
 
@@ -45,7 +45,7 @@ class Grid:
     def middles_ms(self, places: np.ndarray) -> np.ndarray:
         return np.asarray(self.start_ms + (self.cells[places] + 0.5) * self.width_ms)
 
-    def within(self, cells: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+    def kept_between(self, cells: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
         """Return which of `cells` are kept at the places [low, high), and those places counted from
         `low`.
         """
@@ -54,14 +54,14 @@ class Grid:
         return kept, places[kept]
 
 
-def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
+def spread(rows: Rows, grid: SampleGrid, low: int, high: int) -> np.ndarray:
     """Return low, mean and high of the places [low, high): float64 of shape (3, high - low).
 
     A cell without a sample takes its nearest neighbour's, unless it is in a gap.
     """
-    known = rows.known()
-    cells, sums = binned(known, grid.start_ms, grid.width_ms)
-    inside, places = grid.within(cells, low, high)
+    known = rows.drop_unknown()
+    cells, sums = bin_rows(known, grid.start_ms, grid.width_ms)
+    inside, places = grid.kept_between(cells, low, high)
     values = np.full((3, high - low), np.nan)
     values[:, places] = np.stack([sums.low, sums.mean, sums.high])[:, inside]
     empty = np.flatnonzero(np.isnan(values[1]))
@@ -71,10 +71,10 @@ def spread(rows: Rows, grid: Grid, low: int, high: int) -> np.ndarray:
     return values
 
 
-def counts(rows: Rows, grid: Grid) -> np.ndarray:
+def counts(rows: Rows, grid: SampleGrid) -> np.ndarray:
     """Return the known samples in each cell: int64 of shape (grid.count,)."""
-    cells, sums = binned(rows.known(), grid.start_ms, grid.width_ms)
-    inside, places = grid.within(cells, 0, grid.count)
+    cells, sums = bin_rows(rows.drop_unknown(), grid.start_ms, grid.width_ms)
+    inside, places = grid.kept_between(cells, 0, grid.count)
     found = np.zeros(grid.count, dtype=np.int64)
     found[places] = sums.count[inside]
     return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from advisor.store.rows import Rows, binned, joined
+from advisor.store.rows import Rows, bin_rows, join_rows
 from rules.ticks import has_ticks
 
 PARTS = 10
@@ -49,16 +49,16 @@ def scale_of(series: str) -> Scale:
 def rolled_up(rows: Rows, tier_seconds: int, series: str, with_histograms: bool = True) -> Rows:
     """Return the rows summarised by cells from the Unix epoch, so that hours and parts align."""
     width_ms = tier_seconds * 1000
-    cells, sums = binned(rows, 0, width_ms)
+    cells, sums = bin_rows(rows, 0, width_ms)
     if not (with_histograms and has_ticks(series)):
         return sums
-    single = expanded(rows, scale_of(series))
+    single = expand_rows(rows, scale_of(series))
     single = single.pick(single.count > 0)
     place = np.searchsorted(cells, single.at_ms // width_ms)
     return replace(sums, histogram=_histograms(single, place, len(cells), scale_of(series)))
 
 
-def expanded(rows: Rows, scale: Scale) -> Rows:
+def expand_rows(rows: Rows, scale: Scale) -> Rows:
     """Return each summary as `PARTS` values in the order of its histogram.
 
     Without a histogram its mean stands for it, if its lowest and highest are in the same bin or in
@@ -69,7 +69,7 @@ def expanded(rows: Rows, scale: Scale) -> Rows:
     spread = scale.bins(rows.high) - scale.bins(rows.low)
     has = rows.histogram != b""
     plain = rows.pick(~has & ((rows.width_ms == 0) | ~(spread > 1)))
-    return joined([plain, _parts(rows.pick(has), scale)]) if has.any() else plain
+    return join_rows([plain, _parts(rows.pick(has), scale)]) if has.any() else plain
 
 
 def _histograms(rows: Rows, place: np.ndarray, size: int, scale: Scale) -> np.ndarray:

@@ -14,15 +14,15 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.store.grid import Grid
+from advisor.store.grid import SampleGrid
 from advisor.store.placing import Fill, Placings
-from advisor.store.rows import Rows, joined, no_histograms, no_rows
+from advisor.store.rows import Rows, join_rows, no_histograms, no_rows
 
 CARRIED = ("at_ms", "width_ms", "cadence_ms", "weight", "count", "mean", "last")
 """The fields of rows that fill cells."""
 
 
-class Line:
+class SeriesLine:
     """One series on a grid, filled as its rows arrive in time order. Keeps the rows of its last
     cell only."""
 
@@ -42,7 +42,7 @@ class Line:
         Args:
             is_last: none follow.
         """
-        self.open = joined([self.open, rows])
+        self.open = join_rows([self.open, rows])
         if is_last:
             self.finish()
             self.open = no_rows()
@@ -67,7 +67,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Part:
+class LinesPart:
     """The part that an hour filled of the lines on one grid, and how it left all of them.
 
     Attributes:
@@ -105,15 +105,15 @@ class Lines:
         fill_of: how the cells of a series are filled.
     """
 
-    def __init__(self, grid: Grid, dtype: str, fill_of: Callable[[str], Fill]) -> None:
+    def __init__(self, grid: SampleGrid, dtype: str, fill_of: Callable[[str], Fill]) -> None:
         self.grid = grid
         self._dtype = dtype
         self._fill_of = fill_of
         self._placings = Placings(grid)
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, SeriesLine] = {}
         self._filled: dict[str, int] = {}
         """The places up to which each line was filled when the hour began."""
-        self._left: Part | None = None
+        self._left: LinesPart | None = None
         """The part that was taken last, which says how the lines are, until rows are added."""
 
     @property
@@ -124,7 +124,7 @@ class Lines:
         return name in self._lines
 
     def begin(self, name: str) -> None:
-        self._lines[name] = Line(self._placings, self._fill_of(name), self._dtype)
+        self._lines[name] = SeriesLine(self._placings, self._fill_of(name), self._dtype)
 
     def add(self, name: str, rows: Rows, is_last: bool = False) -> None:
         """Add rows of a series that has begun, in time order after earlier ones.
@@ -135,7 +135,7 @@ class Lines:
         self._carry_on()
         self._lines[name].add(rows, is_last)
 
-    def part(self) -> Part:
+    def part(self) -> LinesPart:
         """Return what was filled since the last part."""
         self._carry_on()
         names, lines = self.names, [self._lines[name] for name in self.names]
@@ -144,7 +144,7 @@ class Lines:
         spans = zip(lines, starts.tolist(), strict=True)
         values = [line.values[start : line.done] for line, start in spans]
         self._filled = dict(zip(names, done.tolist(), strict=True))
-        return Part(
+        return LinesPart(
             names=names,
             starts=starts,
             lengths=done - starts,
@@ -155,13 +155,13 @@ class Lines:
             cells=self._cells(done),
         )
 
-    def fits(self, part: Part) -> bool:
+    def fits(self, part: LinesPart) -> bool:
         """Return whether the part was filled on this grid."""
         return len(part.done) == 0 or (
             int(part.done.max()) < self.grid.count and part.cells == self._cells(part.done)
         )
 
-    def take(self, part: Part) -> None:
+    def take(self, part: LinesPart) -> None:
         """Fill what the part has, instead of adding its hour. All of its series have begun."""
         end = 0
         columns = (part.names, part.starts.tolist(), part.lengths.tolist())

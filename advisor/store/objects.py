@@ -80,7 +80,7 @@ class ObjectStore(Objects, Protocol):
         """
 
 
-def checked(key: str) -> str:
+def check_key(key: str) -> str:
     """Return the valid key itself.
 
     Raises:

@@ -16,8 +16,8 @@ _ALIGNED_BYTES = 64
 """The alignment that Arrow expects of its buffers; its files are multiples of 8 bytes long."""
 
 
-def packed(magic: bytes, header: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
-    """Return the object of these parts; `unpacked` is the way back."""
+def pack_parts(magic: bytes, header: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+    """Return the object of these parts; `unpack_parts` is the way back."""
     body = b"".join(parts.values())
     lengths = {name: len(part) for name, part in parts.items()}
     document = {**header, "parts": lengths, "crc": zlib.crc32(body)}
@@ -26,7 +26,7 @@ def packed(magic: bytes, header: Mapping[str, Any], parts: Mapping[str, bytes]) 
     return b"".join([magic, len(head).to_bytes(_LENGTH_BYTES, "big"), head, body])
 
 
-def unpacked(magic: bytes, body: bytes) -> tuple[dict[str, Any], dict[str, pa.Buffer]]:
+def unpack_parts(magic: bytes, body: bytes) -> tuple[dict[str, Any], dict[str, pa.Buffer]]:
     """Return the header and the parts, which aren't copied.
 
     Raises:

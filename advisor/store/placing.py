@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from advisor.store.grid import Grid
+from advisor.store.grid import SampleGrid
 from advisor.store.rows import (
     Rows,
     cell_lasts,
@@ -34,11 +34,11 @@ REMEMBERED = 4
 class Placing:
     """The places [low, high) of a grid that rows with these times fall among."""
 
-    def __init__(self, rows: Rows, grid: Grid, low: int, high: int) -> None:
+    def __init__(self, rows: Rows, grid: SampleGrid, low: int, high: int) -> None:
         self.grid = grid
         self._rows, self._low, self._high = rows, low, high
         cells, self.first = cells_of(rows, grid.start_ms, grid.width_ms)
-        self._inside, self.places = grid.within(cells, low, high)
+        self._inside, self.places = grid.kept_between(cells, low, high)
         self._cells = cells
 
     def holds(self, rows: Rows, low: int, high: int) -> bool:
@@ -52,7 +52,7 @@ class Placing:
             and _is_same(rows.weight, own.weight)
         )
 
-    def unfilled(self) -> np.ndarray:
+    def empty_places(self) -> np.ndarray:
         return np.full(self._high - self._low, np.nan)
 
     def means(self, rows: Rows) -> np.ndarray:
@@ -65,7 +65,7 @@ class Placing:
         """Return the last value of each of `places`."""
         return np.asarray(cell_lasts(rows, self.first)[self._inside])
 
-    def picked(self, rows: Rows) -> np.ndarray:
+    def picks(self, rows: Rows) -> np.ndarray:
         """Return the mean of one of the rows of each of `places`."""
         return np.asarray(rows.mean[self._picked])
 
@@ -103,11 +103,11 @@ class Placing:
 class Placings:
     """The last few placings on one grid."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: SampleGrid) -> None:
         self.grid = grid
         self._known: deque[Placing] = deque(maxlen=REMEMBERED)
 
-    def of(self, rows: Rows, low: int, high: int) -> Placing:
+    def find(self, rows: Rows, low: int, high: int) -> Placing:
         for placing in self._known:
             if placing.holds(rows, low, high):
                 return placing
@@ -124,9 +124,9 @@ def means(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
     """Return the mean of `grid.spread`, without the rest of it: half of the time of reading a
     run.
     """
-    known = rows.known()
-    placing = placings.of(known, low, high)
-    values = placing.unfilled()
+    known = rows.drop_unknown()
+    placing = placings.find(known, low, high)
+    values = placing.empty_places()
     values[placing.places] = placing.means(known)
     return _filled_from_nearest(values, known, placing)
 
@@ -137,8 +137,8 @@ def last_values(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarr
     Cells without a sample are interpolated linearly, unless they are in a gap or the counter was
     reset.
     """
-    placing = placings.of(rows, low, high)
-    values = placing.unfilled()
+    placing = placings.find(rows, low, high)
+    values = placing.empty_places()
     values[placing.places] = placing.lasts(rows)
     empty = np.flatnonzero(np.isnan(values))
     if not len(empty):
@@ -151,16 +151,16 @@ def last_values(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarr
     return values
 
 
-def picked(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
+def picks(rows: Rows, placings: Placings, low: int, high: int) -> np.ndarray:
     """Return one of the samples in each of the cells at the places [low, high).
 
     Which one varies from cell to cell, so that no rhythm of the training is missed; it is the same
     for all series with the same times. Cells without a sample are filled as in `grid.spread`.
     """
-    known = rows.known()
-    placing = placings.of(known, low, high)
-    values = placing.unfilled()
-    values[placing.places] = placing.picked(known)
+    known = rows.drop_unknown()
+    placing = placings.find(known, low, high)
+    values = placing.empty_places()
+    values[placing.places] = placing.picks(known)
     return _filled_from_nearest(values, known, placing)
 
 
@@ -173,7 +173,9 @@ def _filled_from_nearest(values: np.ndarray, rows: Rows, placing: Placing) -> np
     return values
 
 
-def _between(rows: Rows, grid: Grid, middles_ms: np.ndarray, source: np.ndarray) -> np.ndarray:
+def _between(
+    rows: Rows, grid: SampleGrid, middles_ms: np.ndarray, source: np.ndarray
+) -> np.ndarray:
     """Return a counter's value in cells without a sample that aren't in a gap."""
     left, right = neighbours(rows, middles_ms)
     # At the same offset in its cell as the sample before, so that even growth gives even

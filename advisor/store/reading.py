@@ -28,12 +28,12 @@ from advisor.store.index import (
 )
 from advisor.store.objects import ObjectMissingError, ObjectReader
 from advisor.store.room import MANY_SAMPLES, Room
-from advisor.store.rows import Rows, joined
+from advisor.store.rows import Rows, join_rows
 from advisor.store.segments import HotSegment
 from advisor.store.session_series import series_names, series_rows
 from advisor.store.tails import Tail, decode_tail
 from advisor.store.ticks import Ticks
-from advisor.store.wanted import Wanted, among
+from advisor.store.wanted import Wanted, select_wanted
 
 Found = TypeVar("Found")
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _BROKEN = (ObjectMissingError, WireError, ArrowException, ChunkError, OSError)
 
 
 @dataclass(frozen=True)
-class Waiting:
+class UncompactedParts:
     """The parts of an hour that are not compacted yet: tails, and segments that are in no tail."""
 
     tails: list[Tail]
@@ -63,7 +63,7 @@ class Waiting:
         return members
 
 
-class Reader:
+class NodeReader:
     """One node's objects. Missing or broken ones are listed in `unreadable`, never taken as zero.
 
     Request hours in rising order: a segment stays decoded only while its hours are requested.
@@ -100,7 +100,7 @@ class Reader:
         low, high = to_ms(start) // HOUR_MS * HOUR_MS, to_ms(end)
         return sorted(h for h in {*self._segments, *self._chunks} if low <= h <= high)
 
-    def compacted(self, hour_ms: int) -> list[str]:
+    def read_compacted(self, hour_ms: int) -> list[str]:
         """Return the objects with the samples of an hour that is compacted; none if it isn't, or
         has no samples.
         """
@@ -150,7 +150,7 @@ class Reader:
         stored, members = self._stored_ticks(hour_ms, wanted)
         waiting = self.waiting(hour_ms, members)
         members.update(waiting.members(lambda segment: segment.has_samples))
-        return ticks.merged([*stored, *waiting.ticks(wanted)]), members
+        return ticks.merge_ticks([*stored, *waiting.ticks(wanted)]), members
 
     def steps(
         self, hour_ms: int, columns: Collection[str] | None = None
@@ -165,16 +165,20 @@ class Reader:
         members.update(waiting.members(lambda segment: segment.step_count))
         parts = [tail.steps() for tail in waiting.tails]
         parts += [table for hot in waiting.segments for table in hot.step_tables]
-        parts.append(tables.of_rows((hot.steps for hot in waiting.segments), tables.STEP_SCHEMA))
-        return tables.merged([*stored, *parts], tables.STEP_SCHEMA, columns), members
+        parts.append(
+            tables.table_from_rows((hot.steps for hot in waiting.segments), tables.STEP_SCHEMA)
+        )
+        return tables.merge_tables([*stored, *parts], tables.STEP_SCHEMA, columns), members
 
     def events(self, hour_ms: int) -> tuple[pa.Table, Members]:
         stored, members = self._stored_tables(hour_ms, "events", None)
         waiting = self.waiting(hour_ms, members)
         members.update(waiting.members(lambda segment: segment.events))
         parts = [tail.events() for tail in waiting.tails]
-        parts.append(tables.of_rows((hot.events for hot in waiting.segments), tables.EVENT_SCHEMA))
-        return tables.merged([*stored, *parts], tables.EVENT_SCHEMA), members
+        parts.append(
+            tables.table_from_rows((hot.events for hot in waiting.segments), tables.EVENT_SCHEMA)
+        )
+        return tables.merge_tables([*stored, *parts], tables.EVENT_SCHEMA), members
 
     def step_tier(self, hour_ms: int) -> pa.Table | None:
         """Return the hour's tier of steps; None if it has none, or if steps wait beside it."""
@@ -187,7 +191,7 @@ class Reader:
     def tier_members(self, hour_ms: int, tier_seconds: int) -> Members:
         return self._tier(hour_ms, tier_seconds, ())[1]
 
-    def waiting(self, hour_ms: int, members: Members) -> Waiting:
+    def waiting(self, hour_ms: int, members: Members) -> UncompactedParts:
         """Return the hour's tails and parts of hot segments that aren't among these members."""
         self._forget_before(hour_ms)
         read = (self._tail(ref) for ref in self._refs(hour_ms, "tail", 0))
@@ -206,10 +210,10 @@ class Reader:
         for ref in waiting:
             hot = self._hot(ref, samples > MANY_SAMPLES)
             if hot is not None:
-                found.append(segments.within_hour(hot, ref, hour_ms))
+                found.append(segments.cut_to_hour(hot, ref, hour_ms))
                 steps, events = steps + hot.step_count, events + len(hot.events)
                 self._room.check_hour(samples, steps, events)
-        return Waiting(tails, found)
+        return UncompactedParts(tails, found)
 
     def segment(self, ref: SegmentRef, is_compact: bool = False) -> HotSegment | None:
         return self._read(ref.key, lambda body: segments.read_segment(ref, body, is_compact))
@@ -243,11 +247,11 @@ class Reader:
         stored, raw_members = self._stored_ticks(hour_ms, wanted)
         if tier is None or not tier_members.missing_from(raw_members):
             hot = self.waiting(hour_ms, raw_members).ticks(wanted)
-            return _series(ticks.merged([*stored, *hot]), wanted)
+            return _series(ticks.merge_ticks([*stored, *hot]), wanted)
         waiting = self.waiting(hour_ms, tier_members).ticks(wanted)
-        late = dict(_series(ticks.merged(waiting), wanted))
+        late = dict(_series(ticks.merge_ticks(waiting), wanted))
         every = sorted({*tier, *late})
-        return ((n, joined(part[n] for part in (tier, late) if n in part)) for n in every)
+        return ((n, join_rows(part[n] for part in (tier, late) if n in part)) for n in every)
 
     def _stored_ticks(self, hour_ms: int, wanted: Wanted) -> tuple[list[Ticks], Members]:
         stored: list[Ticks] = []
@@ -311,6 +315,6 @@ class Reader:
 
 
 def _series(every: list[Ticks], wanted: Wanted) -> Iterator[tuple[str, Rows]]:
-    for name in sorted(among(series_names(every), wanted)):
+    for name in sorted(select_wanted(series_names(every), wanted)):
         if len(rows := series_rows(every, name)):
             yield name, rows

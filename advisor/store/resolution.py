@@ -38,7 +38,7 @@ def tick_seconds(resolution: float, length_seconds: float, most: float = MOST_TI
     return min(resolution, fits)
 
 
-def coarser(resolution: float, times: float) -> float:
+def coarsen(resolution: float, times: float) -> float:
     """Return the next resolution that is at least so many times as coarse."""
     return _at_least(resolution * times)
 

@@ -31,7 +31,7 @@ MANY_SAMPLES = 1_000_000
 """The samples of an hour that is not compacted yet from which on memory counts more than time."""
 
 
-class TooLargeError(RuntimeError):
+class RoomExceededError(RuntimeError):
     """There is more than can be read at once; the message says of what, in words."""
 
 
@@ -65,7 +65,7 @@ class Room:
         """
         self._alive()
         if gpus > MOST_GPUS:
-            raise TooLargeError(f"more than {MOST_GPUS} GPUs on one node")
+            raise RoomExceededError(f"more than {MOST_GPUS} GPUs on one node")
         self._take("hours of all series together", series, MOST_PARTS)
 
     def check_hour(self, samples: int, steps: int = 0, events: int = 0) -> None:
@@ -77,9 +77,9 @@ class Room:
         )
         for what, count, most in found:
             if count > most:
-                raise TooLargeError(f"more than {most:,} {what} of one node in one hour")
+                raise RoomExceededError(f"more than {most:,} {what} of one node in one hour")
 
     def _take(self, what: str, count: int, most: int) -> None:
         self._used[what] += count
         if self._used[what] > most:
-            raise TooLargeError(f"more than {most:,} {what}")
+            raise RoomExceededError(f"more than {most:,} {what}")

@@ -45,12 +45,12 @@ class Rows:
     def pick(self, chosen: np.ndarray | slice) -> Rows:
         return Rows(*(getattr(self, name)[chosen] for name in FIELDS))
 
-    def known(self) -> Rows:
+    def drop_unknown(self) -> Rows:
         """Return the rows of which a value is known."""
         known = self.count > 0
         return self if known.all() else self.pick(known)
 
-    def within(self, start_ms: int, end_ms: int) -> Rows:
+    def clip(self, start_ms: int, end_ms: int) -> Rows:
         """Return the rows that overlap [start_ms, end_ms], with their middle moved to its edge if
         it is outside.
         """
@@ -77,7 +77,7 @@ def no_histograms(size: int) -> np.ndarray:
     return np.full(size, b"", dtype=object)
 
 
-def joined(parts: Iterable[Rows]) -> Rows:
+def join_rows(parts: Iterable[Rows]) -> Rows:
     """Join many rows in time order."""
     having = [part for part in parts if len(part)]
     if len(having) < 2:
@@ -88,7 +88,7 @@ def joined(parts: Iterable[Rows]) -> Rows:
     return rows.pick(np.argsort(rows.at_ms, kind="stable"))
 
 
-def binned(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, Rows]:
+def bin_rows(rows: Rows, origin_ms: float, width_ms: float) -> tuple[np.ndarray, Rows]:
     """Return the rows summarised by cells of equal width: the cells' numbers and one row for each.
 
     A row counts in the cell of its `at_ms`. Empty cells don't appear. Histograms are left out.

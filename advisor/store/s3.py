@@ -11,7 +11,7 @@ from typing import IO, Any, BinaryIO
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from advisor.store.objects import ObjectMissingError, StoreAwayError, StoredObject, checked
+from advisor.store.objects import ObjectMissingError, StoreAwayError, StoredObject, check_key
 
 AT_ONCE = 10
 """Connections to the bucket; boto3 keeps as many."""
@@ -100,7 +100,7 @@ class S3Store:
         """Do nothing: a bucket has neither partial writes nor folders."""
 
     def _name(self, key: str) -> str:
-        return self.prefix + checked(key)
+        return self.prefix + check_key(key)
 
 
 @contextmanager

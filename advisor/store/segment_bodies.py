@@ -11,16 +11,16 @@ from trimtab.wire import LIMITS, Limits, Segment, decode_segment
 _fast = msgspec.json.Decoder()
 
 
-def decoded(body: bytes, limits: Limits = LIMITS) -> Segment:
+def decode_body(body: bytes, limits: Limits = LIMITS) -> Segment:
     """Decode like `trimtab.wire.decode_segment`, in less than two thirds of the time.
 
     Raises:
         trimtab.wire.WireError: the body is not a segment.
     """
-    return decode_segment(body, limits, parsed)
+    return decode_segment(body, limits, parse_json)
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Parse like `json.loads`, which also takes NaN, numbers beyond a float's range and lone
     surrogates, and says what is wrong with a text.
 

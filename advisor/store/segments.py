@@ -18,7 +18,7 @@ from trimtab.wire.segment import Number
 from advisor.store import segment_bodies, tables
 from advisor.store.index import HOUR_MS, SegmentRef, to_us
 from advisor.store.rows import GAP_FACTOR
-from advisor.store.ticks import Session, Ticks, column, in_order, merged
+from advisor.store.ticks import SessionKey, Ticks, column, merge_ticks, sort_ticks
 from advisor.store.wanted import Wanted, columns_among
 
 MANY_STEPS = 2_000
@@ -42,7 +42,7 @@ class HotSegment:
     instead of `steps`: a quarter of the size.
     """
 
-    session: Session
+    session: SessionKey
     seq: int
     blocks: list[TimedBlock]
     ticks: list[Ticks]
@@ -68,8 +68,8 @@ def read_segment(ref: SegmentRef, body: bytes, is_compact: bool = False) -> HotS
     Raises:
         trimtab.wire.WireError: the body is not a segment.
     """
-    segment = segment_bodies.decoded(body)
-    session = Session(to_us(ref.session_started_at), ref.session_id)
+    segment = segment_bodies.decode_body(body)
+    session = SessionKey(to_us(ref.session_started_at), ref.session_id)
     steps = list(_steps(ref, segment))
     many_steps = len(steps) > MANY_STEPS
     blocks = [_timed(block, segment, ref.start_us // 1000) for block in segment.blocks]
@@ -81,12 +81,12 @@ def read_segment(ref: SegmentRef, body: bytes, is_compact: bool = False) -> HotS
         if is_compact
         else [],
         steps=[] if many_steps else steps,
-        step_tables=[tables.of_rows([steps], tables.STEP_SCHEMA)] if many_steps else [],
+        step_tables=[tables.table_from_rows([steps], tables.STEP_SCHEMA)] if many_steps else [],
         events=list(_events(ref, segment)),
     )
 
 
-def within_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegment:
+def cut_to_hour(segment: HotSegment, ref: SegmentRef, hour_ms: int) -> HotSegment:
     """Return the part that belongs to one of the segment's hours.
 
     Samples outside of all hours (an agent sent a wrong duration) belong to the nearest hour, so
@@ -130,7 +130,7 @@ def ticks_of(segments: Iterable[HotSegment], wanted: Wanted = None) -> list[Tick
         _joined(session, cadence, names, blocks)
         for (session, cadence, names), blocks in groups.items()
     )
-    return merged([*ready, *joined])
+    return merge_ticks([*ready, *joined])
 
 
 def _columns_of(block: TimedBlock, wanted: Wanted) -> tuple[str, ...]:
@@ -182,14 +182,14 @@ def _picked(block: TimedBlock, chosen: list[bool]) -> TimedBlock:
 
 
 def _joined(
-    session: Session, cadence_ms: int, names: tuple[str, ...], blocks: list[TimedBlock]
+    session: SessionKey, cadence_ms: int, names: tuple[str, ...], blocks: list[TimedBlock]
 ) -> Ticks:
     times = np.fromiter(chain.from_iterable(block.times_ms for block in blocks), dtype="int64")
     columns = {
         name: column(list(chain.from_iterable(block.columns[name] for block in blocks)))
         for name in names
     }
-    return in_order(session, cadence_ms, times, columns)
+    return sort_ticks(session, cadence_ms, times, columns)
 
 
 def _steps(ref: SegmentRef, segment: Segment) -> Iterable[tuple[Any, ...]]:

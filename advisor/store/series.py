@@ -12,8 +12,8 @@ from advisor.store.chart_plan import Buckets, buckets_of, plan
 from advisor.store.grid import counts, spread
 from advisor.store.index import HOUR_MS, TIERS_SECONDS, ChunkRef, NodeHistory, from_ms
 from advisor.store.objects import ObjectStore
-from advisor.store.reading import Reader
-from advisor.store.rows import Rows, joined
+from advisor.store.reading import NodeReader
+from advisor.store.rows import Rows, join_rows
 from rules.evidence import COUNTER_SUFFIX, is_counter
 
 HOUR = timedelta(hours=1)
@@ -46,7 +46,7 @@ class SeriesView:
 
 def list_series(store: ObjectStore, nodes: Sequence[NodeHistory]) -> dict[str, list[str]]:
     """Return the series names of each node, from its chunks' headers and its hot segments."""
-    return {node.key: _names(Reader(store, node), node) for node in nodes}
+    return {node.key: _names(NodeReader(store, node), node) for node in nodes}
 
 
 def read_series(
@@ -70,13 +70,14 @@ def read_series(
     """
     asked = buckets_of(start, end, buckets, is_aligned=is_aligned)
     views = (
-        views_of(Reader(store, node, for_charts=True), node, names, start, asked) for node in nodes
+        views_of(NodeReader(store, node, for_charts=True), node, names, start, asked)
+        for node in nodes
     )
     return [view for of_node in views for view in of_node]
 
 
 def views_of(
-    reader: Reader, node: NodeHistory, names: Collection[str], start: datetime, buckets: Buckets
+    reader: NodeReader, node: NodeHistory, names: Collection[str], start: datetime, buckets: Buckets
 ) -> list[SeriesView]:
     """Return the requested series that the node has."""
     rows = rows_of(reader, node, set(names), buckets) if names else {}
@@ -96,7 +97,7 @@ def shown_name(series: str) -> tuple[str, str]:
     return name, f"{unit}/s"
 
 
-def _names(reader: Reader, node: NodeHistory) -> list[str]:
+def _names(reader: NodeReader, node: NodeHistory) -> list[str]:
     names: set[str] = set()
     hours = {
         ref.hour_ms: ref
@@ -113,7 +114,7 @@ def _names(reader: Reader, node: NodeHistory) -> list[str]:
 
 
 def rows_of(
-    reader: Reader, node: NodeHistory, names: set[str] | None, buckets: Buckets
+    reader: NodeReader, node: NodeHistory, names: set[str] | None, buckets: Buckets
 ) -> dict[str, Rows]:
     """Return what the buckets hold of each series (None: all), in time order."""
     low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
@@ -126,9 +127,9 @@ def rows_of(
         tier = max((t for t in TIERS_SECONDS if t <= buckets.tier_seconds), default=0)
         for name, rows in reader.rows(hour, names, tier):
             # Of aligned buckets no cell lies half outside, so nothing has to be moved inside.
-            inside = rows if buckets.is_aligned else rows.within(buckets.start_ms, buckets.end_ms)
+            inside = rows if buckets.is_aligned else rows.clip(buckets.start_ms, buckets.end_ms)
             parts.setdefault(name, []).append(inside)
-    by_name = {name: joined(rows) for name, rows in parts.items()}
+    by_name = {name: join_rows(rows) for name, rows in parts.items()}
     return {name: rows for name, rows in by_name.items() if len(rows)}
 
 

@@ -9,9 +9,9 @@ from datetime import datetime
 
 import numpy as np
 
-from advisor.store.histogram import PARTS, expanded, scale_of
+from advisor.store.histogram import PARTS, expand_rows, scale_of
 from advisor.store.index import TIERS_SECONDS, to_ms
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.resolution import FINEST_TICK_SECONDS, MOST_TICKS
 from advisor.store.rows import Rows
 
@@ -59,7 +59,7 @@ class SeriesSpread:
         inside = np.clip(self.values, edges[0], edges[-1])
         return np.histogram(inside, edges, weights=self.weights)[0]
 
-    def scaled(self, factor: float) -> SeriesSpread:
+    def scale(self, factor: float) -> SeriesSpread:
         """Return the spread of values that are `factor` times as large, for example percent of a
         size.
         """
@@ -70,7 +70,7 @@ class SeriesSpread:
 
 
 def spreads_of_series(
-    reader: Reader,
+    reader: NodeReader,
     names: Collection[str],
     start: datetime,
     end: datetime,
@@ -89,7 +89,7 @@ def spreads_of_series(
     for hour in reader.hours(start, end):
         for name, rows in reader.rows(hour, names, tier):
             if len(rows):
-                found[name].add(name, rows.within(to_ms(start), to_ms(end) + 1))
+                found[name].add(name, rows.clip(to_ms(start), to_ms(end) + 1))
     return {name: points.spread() for name, points in found.items() if points}
 
 
@@ -158,5 +158,5 @@ def _weighted(name: str, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     if not (rows.histogram != b"").any():
         return rows.mean, np.maximum(rows.count, 1)
     many = replace(rows, count=np.maximum(rows.count, 1) * PARTS)
-    parts = expanded(many, scale_of(name))
+    parts = expand_rows(many, scale_of(name))
     return parts.mean, parts.count / PARTS

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.store.rows import Rows, joined, nearest, no_gap, no_histograms, no_rows
-from advisor.store.ticks import Session, Ticks
+from advisor.store.rows import Rows, join_rows, nearest, no_gap, no_histograms, no_rows
+from advisor.store.ticks import SessionKey, Ticks
 from rules.evidence import is_counter
 
 
@@ -17,7 +17,7 @@ from rules.evidence import is_counter
 class _SessionSeries:
     """One series as one session recorded it. `value` keeps whole numbers whole."""
 
-    session: Session
+    session: SessionKey
     rows: Rows
     value: np.ndarray
 
@@ -38,7 +38,7 @@ def series_rows(ticks: Iterable[Ticks], series: str) -> Rows:
                 recorded.session, new.pick(uncovered), recorded.value[uncovered]
             )
         rows = _with_rates(recorded) if counter else recorded.rows
-        rows_so_far = joined([rows_so_far, rows])
+        rows_so_far = join_rows([rows_so_far, rows])
     return rows_so_far
 
 
@@ -50,7 +50,7 @@ def _by_session(ticks: Iterable[Ticks], series: str) -> list[_SessionSeries]:
     """Return the sessions in the order of their starts; each in time order and without
     duplicates.
     """
-    by_session: dict[Session, list[_SessionSeries]] = {}
+    by_session: dict[SessionKey, list[_SessionSeries]] = {}
     for each in ticks:
         for recorded in _parts(each, series):
             by_session.setdefault(each.session, []).append(recorded)

@@ -13,7 +13,7 @@ from advisor.store import tables
 from advisor.store.chart_plan import Buckets, buckets_of, plan
 from advisor.store.index import HOUR_MS, STEP_TIER_SECONDS, NodeHistory, from_ms
 from advisor.store.objects import ObjectStore
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.series import SeriesView
 from advisor.store.step_tiers import DRAWN, STEP_COLUMNS, TIER_SCHEMA, cells_of, single_cells
 
@@ -45,14 +45,14 @@ def read_steps(
     """
     asked = buckets_of(start, end, buckets, is_aligned=is_aligned)
     views = (
-        step_views_of(Reader(store, node, for_charts=True), node, names, (start, end), asked)
+        step_views_of(NodeReader(store, node, for_charts=True), node, names, (start, end), asked)
         for node in nodes
     )
     return [view for of_node in views for view in of_node]
 
 
 def step_views_of(
-    reader: Reader,
+    reader: NodeReader,
     node: NodeHistory,
     names: Sequence[str],
     times: tuple[datetime, datetime],
@@ -88,7 +88,7 @@ def views_of_cells(
 
 
 def cells_between(
-    reader: Reader, node: NodeHistory, buckets: Buckets, columns: Sequence[str]
+    reader: NodeReader, node: NodeHistory, buckets: Buckets, columns: Sequence[str]
 ) -> pa.Table:
     """Return the steps of all phases in the buckets, as a tier that is no coarser than theirs."""
     low, high = from_ms(buckets.start_ms), from_ms(buckets.end_ms - 1)
@@ -109,7 +109,9 @@ def cells_between(
     return pa.concat_tables(part.select(columns) for part in parts).combine_chunks()
 
 
-def single_steps_between(reader: Reader, node: NodeHistory, buckets: Buckets) -> pa.Table | None:
+def single_steps_between(
+    reader: NodeReader, node: NodeHistory, buckets: Buckets
+) -> pa.Table | None:
     """Return the steps that began in the buckets, as `SINGLE_COLUMNS`; None if some are known as
     sums only or the history has chunks of many hours instead.
     """
@@ -126,7 +128,7 @@ def single_steps_between(reader: Reader, node: NodeHistory, buckets: Buckets) ->
     return steps if inside.all() else steps.filter(pa.array(inside))
 
 
-def last_steps(reader: Reader, times: tuple[datetime, datetime], most: int = 30) -> pa.Table:
+def last_steps(reader: NodeReader, times: tuple[datetime, datetime], most: int = 30) -> pa.Table:
     """Return the last training steps of the lowest rank that is known singly, as `SINGLE_COLUMNS`,
     in order; of the last hour that has any.
 
@@ -149,7 +151,7 @@ def _within(cells: pa.Table, buckets: Buckets, tier_seconds: int) -> pa.Table:
     return cells.filter(pa.array((ends_ms > buckets.start_ms) & (at_ms < buckets.end_ms)))
 
 
-def _of_raw(reader: Reader, hour_ms: int, tier: int, columns: Sequence[str]) -> pa.Table:
+def _of_raw(reader: NodeReader, hour_ms: int, tier: int, columns: Sequence[str]) -> pa.Table:
     is_drawn = set(columns) <= set(DRAWN)
     steps, _ = reader.steps(hour_ms, STEP_COLUMNS if is_drawn else None)
     return cells_of(steps, tier) if tier else single_cells(steps)

@@ -52,10 +52,10 @@ def cells_of(steps: pa.Table, tier_seconds: int) -> pa.Table:
 
     Of summarised steps the shortest and longest are known, but only the mean of their data wait.
     """
-    return coarser(single_cells(steps), tier_seconds)
+    return coarsen_tier(single_cells(steps), tier_seconds)
 
 
-def coarser(cells: pa.Table, tier_seconds: int) -> pa.Table:
+def coarsen_tier(cells: pa.Table, tier_seconds: int) -> pa.Table:
     """Return a tier of wider cells, rows in order of cell, rank and phase."""
     width_ms = tier_seconds * 1000
     if not len(cells):

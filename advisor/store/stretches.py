@@ -11,7 +11,7 @@ from datetime import datetime
 
 import numpy as np
 
-from advisor.store.grid import Grid
+from advisor.store.grid import SampleGrid
 from advisor.store.index import HOUR_MS, NodeHistory, to_ms
 
 SLACK_MS = 600_000
@@ -22,7 +22,7 @@ Span = tuple[int, int]
 
 def grid(
     nodes: Sequence[NodeHistory], start: datetime, end: datetime, resolution_seconds: float
-) -> Grid:
+) -> SampleGrid:
     """Return the cells of [start, end) in which a node may have something."""
     width_ms = resolution_seconds * 1000
     count = max(int(np.ceil(round((end - start).total_seconds() / resolution_seconds, 9))), 1)
@@ -32,7 +32,7 @@ def grid(
         low = max(int((low_ms - to_ms(start)) // width_ms), begin)
         begin = min(int(-(-(high_ms - to_ms(start)) // width_ms)), count)
         parts.append(np.arange(low, begin))
-    return Grid(to_ms(start), width_ms, np.concatenate(parts))
+    return SampleGrid(to_ms(start), width_ms, np.concatenate(parts))
 
 
 def stored_seconds(nodes: Sequence[NodeHistory], start: datetime, end: datetime) -> float:

@@ -41,14 +41,14 @@ _STEP_ORDER = ("start_us", "session", "seq", "rank", "phase")
 _EVENT_ORDER = ("time_ms", "session", "seq")
 
 
-def of_rows(parts: Iterable[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
+def table_from_rows(parts: Iterable[list[tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
     rows = list(chain.from_iterable(parts))
     columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
     return pa.table(arrays, schema)
 
 
-def merged(
+def merge_tables(
     parts: Iterable[pa.Table], schema: pa.Schema, columns: Collection[str] | None = None
 ) -> pa.Table:
     """Merge tables of different segments. Rows of one segment with the same time keep their

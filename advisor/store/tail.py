@@ -17,7 +17,7 @@ from trimtab.wire.segment import Number
 
 from advisor.store import segment_bodies
 from advisor.store.index import SegmentRef
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from advisor.store.rows import GAP_FACTOR
 from rules.evidence import is_counter
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, Hardware, NodeFrame
@@ -48,7 +48,7 @@ class _Part:
         return 500 + self.steps.nbytes + 500 * len(self.events)
 
 
-class Tail:
+class RunTail:
     """Cells of `cell_ms` from the Unix epoch. Each holds the last sample in it, as if the node had
     been sampled so rarely; steps are sums of those that begin in one cell.
 
@@ -96,7 +96,7 @@ class Tail:
             trimtab.wire.WireError: the body is not a segment.
             TooLargeError: the tail takes more than `MOST_BYTES` now. It can't be used again.
         """
-        segment = segment_bodies.decoded(body)
+        segment = segment_bodies.decode_body(body)
         start_us = ref.start_us
         for block in segment.blocks:
             self._add_block(block, start_us // 1000, segment)
@@ -112,7 +112,7 @@ class Tail:
             end_ms, np.concatenate([_NO_STEPS, *rows]), events
         )
         if self.size_bytes > MOST_BYTES:
-            raise TooLargeError(f"more than {MOST_BYTES >> 20} MiB in a node's last minutes")
+            raise RoomExceededError(f"more than {MOST_BYTES >> 20} MiB in a node's last minutes")
 
     def skip(self, ref: SegmentRef) -> None:
         """Leave out a segment that can't be read; its time is unknown."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from advisor.store import chunks, tables
 from advisor.store.chunks import Members
-from advisor.store.parts import packed, unpacked
+from advisor.store.parts import pack_parts, unpack_parts
 from advisor.store.ticks import Ticks
 from advisor.store.wanted import Wanted
 
@@ -71,7 +71,7 @@ def encode_tail(ticks: list[Ticks], steps: pa.Table, events: pa.Table, members: 
         "members": members.as_json(),
         "counts": [sum(len(t.times_ms) * len(t.columns) for t in ticks), len(steps), len(events)],
     }
-    return packed(_MAGIC, header, parts)
+    return pack_parts(_MAGIC, header, parts)
 
 
 def decode_tail(body: bytes) -> Tail:
@@ -80,7 +80,7 @@ def decode_tail(body: bytes) -> Tail:
     Raises:
         ChunkError: the bytes are not a tail, or damaged.
     """
-    header, parts = unpacked(_MAGIC, body)
+    header, parts = unpack_parts(_MAGIC, body)
     with chunks.damage_refused():
         samples, steps, events = header["counts"]
         return Tail(Members.from_json(header["members"]), samples, steps, events, parts)

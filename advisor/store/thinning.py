@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
-from advisor.store.room import MOST_EVENTS, MOST_STEP_ROWS, TooLargeError
+from advisor.store.room import MOST_EVENTS, MOST_STEP_ROWS, RoomExceededError
 
 STEP_WIDTHS_SECONDS = (1.0, 10.0, 60.0)
 METRIC_WIDTHS_SECONDS = (10.0, 60.0, 600.0)
 
 
-class Steps:
+class ThinnedSteps:
     """The steps of a run's hours, summarised by seconds or more once there are too many."""
 
     def __init__(self, most: int = MOST_STEP_ROWS) -> None:
@@ -28,7 +28,7 @@ class Steps:
 
     def _make_room(self, hours: list[pd.DataFrame]) -> None:
         if not self._widths:
-            raise TooLargeError(f"more than {self._most:,} seconds with training steps")
+            raise RoomExceededError(f"more than {self._most:,} seconds with training steps")
         self._width = self._widths.pop(0)
         self._rows -= sum(len(hour) for hour in hours)
         hours[:] = [_summed(hour, self._width) for hour in hours]
@@ -86,7 +86,7 @@ class Events:
 
     def _make_room(self, hours: list[pd.DataFrame]) -> None:
         if not self._widths:
-            raise TooLargeError(f"more than {self._most:,} events")
+            raise RoomExceededError(f"more than {self._most:,} events")
         self._width = self._widths.pop(0)
         self._rows -= sum(len(hour) for hour in hours)
         hours[:] = [_thinned(hour, self._width) for hour in hours]

@@ -12,14 +12,14 @@ import pyarrow as pa
 from trimtab.wire.segment import Number
 
 
-class Session(NamedTuple):
+class SessionKey(NamedTuple):
     """One agent process. Sessions sort by their starts."""
 
     started_us: int
     id: str
 
 
-class Column(NamedTuple):
+class TickColumn(NamedTuple):
     """`values` are int64 or float64. Where `known` is false, the sample is missing."""
 
     values: np.ndarray
@@ -37,18 +37,18 @@ class Ticks:
             `name:max` and `name:count` instead.
     """
 
-    session: Session
+    session: SessionKey
     cadence_ms: int
     times_ms: np.ndarray
-    columns: dict[str, Column]
+    columns: dict[str, TickColumn]
 
     def pick(self, chosen: np.ndarray) -> Ticks:
         """Return the ticks for which a boolean is true."""
-        kept = {n: Column(c.values[chosen], c.known[chosen]) for n, c in self.columns.items()}
+        kept = {n: TickColumn(c.values[chosen], c.known[chosen]) for n, c in self.columns.items()}
         return Ticks(self.session, self.cadence_ms, self.times_ms[chosen], kept)
 
 
-def column(values: Sequence[Number]) -> Column:
+def column(values: Sequence[Number]) -> TickColumn:
     """Return integers as int64; mixed numbers as float64, exact to 2^53."""
     try:
         array = pa.array(values)
@@ -57,32 +57,32 @@ def column(values: Sequence[Number]) -> Column:
     return from_arrow(array)
 
 
-def from_arrow(array: pa.Array) -> Column:
+def from_arrow(array: pa.Array) -> TickColumn:
     """Return a column of int64, float64, or nothing but nulls."""
     if pa.types.is_null(array.type):
-        return Column(np.zeros(len(array), dtype="int64"), np.zeros(len(array), dtype=bool))
+        return TickColumn(np.zeros(len(array), dtype="int64"), np.zeros(len(array), dtype=bool))
     if array.null_count:
         known = array.is_valid().to_numpy(zero_copy_only=False)
-        return Column(array.fill_null(0).to_numpy(zero_copy_only=False), known)
-    return Column(array.to_numpy(zero_copy_only=False), np.ones(len(array), dtype=bool))
+        return TickColumn(array.fill_null(0).to_numpy(zero_copy_only=False), known)
+    return TickColumn(array.to_numpy(zero_copy_only=False), np.ones(len(array), dtype=bool))
 
 
-def in_order(
-    session: Session, cadence_ms: int, times: np.ndarray, columns: dict[str, Column]
+def sort_ticks(
+    session: SessionKey, cadence_ms: int, times: np.ndarray, columns: dict[str, TickColumn]
 ) -> Ticks:
     """Sort ticks. Of two in the same millisecond the first is kept."""
     if len(times) < 2 or bool((np.diff(times) > 0).all()):
         return Ticks(session, cadence_ms, times, columns)
     rising, chosen = np.unique(times, return_index=True)
-    kept = {name: Column(c.values[chosen], c.known[chosen]) for name, c in columns.items()}
+    kept = {name: TickColumn(c.values[chosen], c.known[chosen]) for name, c in columns.items()}
     return Ticks(session, cadence_ms, rising, kept)
 
 
-def merged(parts: Iterable[Ticks]) -> list[Ticks]:
+def merge_ticks(parts: Iterable[Ticks]) -> list[Ticks]:
     """Merge the parts to one `Ticks` per session and cadence. A series sampled twice at one time
     counts once.
     """
-    groups: dict[tuple[Session, int], list[Ticks]] = defaultdict(list)
+    groups: dict[tuple[SessionKey, int], list[Ticks]] = defaultdict(list)
     for part in parts:
         groups[part.session, part.cadence_ms].append(part)
     return [group[0] if len(group) == 1 else _union(group) for _, group in sorted(groups.items())]
@@ -100,11 +100,11 @@ def _union(parts: list[Ticks]) -> Ticks:
     return Ticks(parts[0].session, parts[0].cadence_ms, times, columns)
 
 
-def _spread(having: list[tuple[Column, np.ndarray]], length: int) -> Column:
+def _spread(having: list[tuple[TickColumn, np.ndarray]], length: int) -> TickColumn:
     is_float = any(part.values.dtype.kind == "f" and part.known.any() for part, _ in having)
     values = np.zeros(length, dtype="float64" if is_float else "int64")
     known = np.zeros(length, dtype=bool)
     for part, places in reversed(having):
         values[places[part.known]] = part.values[part.known]
         known[places[part.known]] = True
-    return Column(values, known)
+    return TickColumn(values, known)

@@ -12,7 +12,7 @@ Wanted = Collection[str] | Callable[[AbstractSet[str]], AbstractSet[str]] | None
 def columns_among(columns: Iterable[str], wanted: Wanted) -> set[str]:
     """Return the columns that the ticks of the wanted series need: a thinned one has several."""
     names = set(columns)
-    series = among({_series_of(name) for name in names}, wanted)
+    series = select_wanted({_series_of(name) for name in names}, wanted)
     return {name for name in names if _series_of(name) in series}
 
 
@@ -20,7 +20,7 @@ def _series_of(column: str) -> str:
     return column.split(":")[0]
 
 
-def among(series: AbstractSet[str], wanted: Wanted) -> AbstractSet[str]:
+def select_wanted(series: AbstractSet[str], wanted: Wanted) -> AbstractSet[str]:
     """Return the wanted ones."""
     if wanted is None:
         return series

@@ -8,7 +8,7 @@ from decimal import Decimal
 from statistics import median
 
 from advisor.money import display_usd
-from advisor.successive.machine_time import Worked
+from advisor.successive.machine_time import MachineWork
 
 NOTABLE = 0.05
 """Share by which a quantity differs from the usual."""
@@ -20,12 +20,12 @@ NOTABLE_SECONDS = 10.0
 class Circumstances:
     """`usd_per_hour`: price of one node; `charged_share`: of its machines, 0 to 1."""
 
-    worked: Worked
+    worked: MachineWork
     usd_per_hour: Decimal | None
     charged_share: float | None
 
 
-def beside(before: Sequence[Circumstances], now: Circumstances) -> list[str]:
+def describe_changes(before: Sequence[Circumstances], now: Circumstances) -> list[str]:
     """Return one sentence for each circumstance that differs from the runs before."""
     if not before:
         return []

@@ -21,7 +21,7 @@ RATIOS = {"step_seconds_p50": "median step time", "memory_p99_bytes": "memory in
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunFigures:
     """A run's seconds of each phase per unit of work, and the figures of its summary."""
 
     phase_seconds: Mapping[str, float]
@@ -29,7 +29,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Cause:
+class ChangedFigure:
     """A changed figure. `weight` orders them: a larger one is a more likely cause."""
 
     what: str
@@ -37,7 +37,7 @@ class Cause:
     weight: float
 
 
-def causes(before: Sequence[Measured], now: Measured) -> list[Cause]:
+def causes(before: Sequence[RunFigures], now: RunFigures) -> list[ChangedFigure]:
     """Return what differs most in `now` from the median of the runs before it, by weight.
 
     Phases are weighted by their part of the change of time, figures by their change.
@@ -48,7 +48,7 @@ def causes(before: Sequence[Measured], now: Measured) -> list[Cause]:
     return sorted(candidates, key=lambda cause: -cause.weight)[:MOST_CAUSES]
 
 
-def _phases(before: Sequence[Measured], now: Measured) -> list[Cause]:
+def _phases(before: Sequence[RunFigures], now: RunFigures) -> list[ChangedFigure]:
     names = {name for run in (*before, now) for name in run.phase_seconds}
     usual = {name: median(run.phase_seconds.get(name, 0.0) for run in before) for name in names}
     whole = sum(usual.values())
@@ -60,11 +60,11 @@ def _phases(before: Sequence[Measured], now: Measured) -> list[Cause]:
         if abs(share) >= LEAST_CHANGE / 2:
             longer = "longer" if share > 0 else "less time"
             words = f"{name} took {longer}, by {_pct(100 * share)} % of a run's usual time"
-            causes.append(Cause(f"phase {name}", words, 1 + abs(share)))
+            causes.append(ChangedFigure(f"phase {name}", words, 1 + abs(share)))
     return causes
 
 
-def _shares(before: Sequence[Measured], now: Measured) -> list[Cause]:
+def _shares(before: Sequence[RunFigures], now: RunFigures) -> list[ChangedFigure]:
     causes = []
     for key, (name, percent) in SHARES.items():
         usual, value = _usual(before, key), _number(now.figures.get(key))
@@ -74,11 +74,11 @@ def _shares(before: Sequence[Measured], now: Measured) -> list[Cause]:
         if abs(points) >= LEAST_POINTS:
             verb = "rose" if points > 0 else "fell"
             words = f"{name} {verb} from {usual * percent:.0f} to {value * percent:.0f} %"
-            causes.append(Cause(name, words, abs(points) / 100))
+            causes.append(ChangedFigure(name, words, abs(points) / 100))
     return causes
 
 
-def _ratios(before: Sequence[Measured], now: Measured) -> list[Cause]:
+def _ratios(before: Sequence[RunFigures], now: RunFigures) -> list[ChangedFigure]:
     causes = []
     for key, name in RATIOS.items():
         usual, value = _usual(before, key), _number(now.figures.get(key))
@@ -87,11 +87,11 @@ def _ratios(before: Sequence[Measured], now: Measured) -> list[Cause]:
         change = value / usual - 1
         if abs(change) >= LEAST_CHANGE:
             words = f"{name} is {_pct(100 * change)} % {'higher' if change > 0 else 'lower'}"
-            causes.append(Cause(name, words, abs(math.log(value / usual))))
+            causes.append(ChangedFigure(name, words, abs(math.log(value / usual))))
     return causes
 
 
-def _usual(before: Sequence[Measured], key: str) -> float | None:
+def _usual(before: Sequence[RunFigures], key: str) -> float | None:
     known = [n for run in before if (n := _number(run.figures.get(key))) is not None]
     return median(known) if known else None
 

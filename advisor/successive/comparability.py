@@ -123,12 +123,12 @@ def differences(
     }
 
 
-def without_dates(value: Any) -> Any:
+def strip_dates(value: Any) -> Any:
     """Return the value without days, times and ids: those of equal work differ."""
     if isinstance(value, Mapping):
-        return {name: without_dates(each) for name, each in value.items()}
+        return {name: strip_dates(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [without_dates(each) for each in value]
+        return [strip_dates(each) for each in value]
     if isinstance(value, bool) or not isinstance(value, str | int):
         return value
     text = _SECONDS.sub(MARK, value) if isinstance(value, str) else str(value)
@@ -172,7 +172,7 @@ def words(name: str) -> set[str]:
 
 
 def _plain(value: Any) -> str:
-    return json.dumps(without_dates(value), sort_keys=True, default=str)
+    return json.dumps(strip_dates(value), sort_keys=True, default=str)
 
 
 def _digest(document: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, median_low
 
-from advisor.successive.noise import OWN_PRIOR_FREEDOM, Noise, Prior, location, pooled
+from advisor.successive.noise import OWN_PRIOR_FREEDOM, Noise, Prior, location, pool_noise
 
 LEAST_BEFORE, MOST_BEFORE = 3, 10
 """The runs before a change; with more of them, single runs show it."""
@@ -40,7 +40,7 @@ def early_change(
     if at is None:
         return None
     before, since = values[:at], values[at:]
-    noise = pooled([*others, before, since], replace(prior, freedom=OWN_PRIOR_FREEDOM))
+    noise = pool_noise([*others, before, since], replace(prior, freedom=OWN_PRIOR_FREEDOM))
     usual = location(before, noise.spread)
     change = location(since, noise.spread) - usual
     margin = noise.own_margin(_reach(at) * noise.lasting, at, len(since))

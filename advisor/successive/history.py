@@ -42,7 +42,7 @@ from advisor.successive.judged_run import (
     Regression,
 )
 from advisor.successive.modes import spread_of_two
-from advisor.successive.noise import Noise, Prior, location, pooled
+from advisor.successive.noise import Noise, Prior, location, pool_noise
 
 NOTHING = {"status": OK, "direction": SAME}
 """The verdict on runs that differ from a single run before them, which is no level."""
@@ -78,7 +78,7 @@ SIMILAR = 0.5
 
 
 @dataclass(frozen=True)
-class History:
+class JudgedHistory:
     """The verdicts in order, and what the runs told together."""
 
     judged_runs: list[JudgedRun]
@@ -119,12 +119,12 @@ class _Place:
         return BETTER if self.change <= -self.margin else SAME
 
 
-def judge_runs(observations: Iterable[Observation], prior: Prior | None = None) -> History:
+def judge_runs(observations: Iterable[Observation], prior: Prior | None = None) -> JudgedHistory:
     """Return the verdict on each comparable run, in order."""
     state = _State(prior or Prior())
     for observation in observations:
         state.add(observation)
-    return History(
+    return JudgedHistory(
         judged_runs=state.judged,
         noise=state.noise,
         machine_effects=state.effects,
@@ -139,7 +139,7 @@ class _State:
 
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
-        self.noise = pooled([], prior)
+        self.noise = pool_noise([], prior)
         self.judged: list[JudgedRun] = []
         self.effects: list[machines.MachineEffect] = []
         self.period_effects: dict[periods.Period, machines.MachineEffect] = {}
@@ -183,12 +183,12 @@ class _State:
         """Measure again after each kind of effect: what the noise shows is no part of it then."""
         levels = self._known_levels()
         self._shifts, self._period_shifts = {}, {}
-        self.noise = pooled(map(self._values, levels), self.prior)
+        self.noise = pool_noise(map(self._values, levels), self.prior)
         if machines.tells([run.machine for run in self._seen]):
             placed = [[(run.machine, math.log(run.value)) for run in runs] for runs in levels]
             self.effects = machines.effects(placed, self.noise)
             self._shifts = machines.shifts(self.effects)
-            self.noise = pooled(map(self._values, levels), self.prior)
+            self.noise = pool_noise(map(self._values, levels), self.prior)
         self._measure_periods(levels)
         self._widen_noise()
 
@@ -201,7 +201,7 @@ class _State:
             self._period_shifts = {
                 period: math.log1p(effect.change) for period, effect in self.period_effects.items()
             }
-            self.noise = pooled(map(self._values, levels), self.prior)
+            self.noise = pool_noise(map(self._values, levels), self.prior)
 
     def _widen_noise(self) -> None:
         """Take two modes into the noise if nobody knows the machines: there may be two kinds."""

@@ -19,7 +19,7 @@ LEAST_AMOUNT = 1e-3
 
 
 @dataclass(frozen=True)
-class Worked:
+class MachineWork:
     """A run's machines and work. `machine_seconds`: of all its nodes together."""
 
     machine_seconds: float | None
@@ -52,7 +52,7 @@ class Quantity:
     unit: str
     is_loop: bool
 
-    def of(self, run: Worked) -> float | None:
+    def seconds_per_unit(self, run: MachineWork) -> float | None:
         """Return the seconds per unit, above 0; None if this run doesn't tell it."""
         share = run.loop_share if self.is_loop else 1.0
         done = run.work.get(self.unit, 0.0)
@@ -62,7 +62,7 @@ class Quantity:
         return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
-def quantity(run: Worked) -> Quantity | None:
+def quantity(run: MachineWork) -> Quantity | None:
     """Return the first quantity that the run tells; None if it counted no work."""
     candidates = (Quantity(unit, is_loop) for is_loop in (True, False) for unit in UNITS)
-    return next((each for each in candidates if each.of(run) is not None), None)
+    return next((each for each in candidates if each.seconds_per_unit(run) is not None), None)

@@ -77,7 +77,7 @@ def location(values: Sequence[float], spread: float) -> float:
     return fmean(min(max(value, middle - reach), middle + reach) for value in values)
 
 
-def pooled(levels: Iterable[Sequence[float]], prior: Prior) -> Noise:
+def pool_noise(levels: Iterable[Sequence[float]], prior: Prior) -> Noise:
     """Return the noise of a history: each level's values around its own median."""
     residuals = [_residuals(values) for values in levels if len(values) > 1]
     own_freedom = sum(len(level) - 1 for level in residuals)

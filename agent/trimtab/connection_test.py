@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from trimtab.identity import Server
-from trimtab.transport import Connection, Verdict
+from trimtab.identity import ServiceAccess
+from trimtab.transport import ServiceConnection, UploadVerdict
 
 
-def connection_problem(server: Server) -> str:
+def connection_problem(server: ServiceAccess) -> str:
     """Return what is wrong with the connection; empty if the service accepts the token.
 
     Sends an empty body, which the service refuses and doesn't store.
@@ -16,10 +16,10 @@ def connection_problem(server: Server) -> str:
     Raises:
         ValueError: the address is not a URL.
     """
-    answer = Connection(server).put(f"runs/{uuid4()}", b"", "application/octet-stream")
+    answer = ServiceConnection(server).put(f"runs/{uuid4()}", b"", "application/octet-stream")
     if answer.status == 0:
         return f"{server.url} doesn't answer: {answer.problem}"
-    if answer.verdict is Verdict.NOT_ALLOWED:
+    if answer.verdict is UploadVerdict.NOT_ALLOWED:
         return f"{server.url} refuses the token: {answer.problem}"
     if answer.is_problem and answer.status in (400, 411, 413, 415, 422):
         return ""  # it refused only the empty body

@@ -12,14 +12,14 @@ from trimtab import __version__, git, identity, requeue
 from trimtab.hardware import node_facts
 from trimtab.options import Options
 from trimtab.platforms import slurm
-from trimtab.redaction import redacted, secrets_of
+from trimtab.redaction import redact_command, secrets_of
 from trimtab.wire import LIMITS, Declaration
 
 _MOST_WORDS = 500
 
 
 @dataclass(frozen=True)
-class Target:
+class MeasurementSubject:
     """Subject of a measurement: a command, a running process, or (without words) the machine."""
 
     words: Sequence[str] = ()
@@ -33,14 +33,18 @@ class Target:
         return [secret for secret in known if secret]
 
 
-def build_declaration(session: UUID, run: UUID, target: Target, options: Options) -> Declaration:
+def build_declaration(
+    session: UUID, run: UUID, target: MeasurementSubject, options: Options
+) -> Declaration:
     """Return the declaration, redacted and without the state of git (`add_git_state`)."""
     facts = node_facts(identity.machine_id(target.environment))
     slurm.limit(facts, target.environment)
     options.apply_to(facts)
     secrets = target.secrets(options)
-    entry_point = redacted([identity.entry_point(target.words)], secrets)[0] if target.words else ""
-    workload = {"entry_point": identity.shortened(entry_point)} if entry_point else {}
+    entry_point = (
+        redact_command([identity.entry_point(target.words)], secrets)[0] if target.words else ""
+    )
+    workload = {"entry_point": identity.shorten_name(entry_point)} if entry_point else {}
     return Declaration(
         run_id=run,
         job=options.job or _job_name(target, secrets),
@@ -78,11 +82,11 @@ def _command(words: Sequence[str], secrets: Sequence[str]) -> list[str]:
     isn't redacted.
     """
     looked_at = [word[: 4 * LIMITS.text_chars] for word in words[:_MOST_WORDS]]
-    return [word[: LIMITS.text_chars] for word in redacted(looked_at, secrets)]
+    return [word[: LIMITS.text_chars] for word in redact_command(looked_at, secrets)]
 
 
-def _job_name(target: Target, secrets: list[str]) -> str:
+def _job_name(target: MeasurementSubject, secrets: list[str]) -> str:
     if not target.words:
-        return identity.shortened(f"machine/{os.uname().nodename}")
+        return identity.shorten_name(f"machine/{os.uname().nodename}")
     name = identity.job_name(target.words, git.repository(target.folder), target.folder)
-    return redacted([name], secrets)[0]
+    return redact_command([name], secrets)[0]

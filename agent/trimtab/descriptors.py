@@ -13,7 +13,7 @@ NEEDED = RESERVED + 8
 """The fewest files with which anything can be measured."""
 
 
-def spare() -> int:
+def count_spare_descriptors() -> int:
     """Return how many more files this process can open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
@@ -26,4 +26,4 @@ def spare() -> int:
 
 def spare_for_sources() -> int:
     """Return how many files the sources may open and keep."""
-    return max(0, spare() - RESERVED)
+    return max(0, count_spare_descriptors() - RESERVED)

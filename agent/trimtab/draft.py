@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from typing import Any
 
 from trimtab.sources import Reading
-from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, Span
+from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, SeriesSpan
 from trimtab.wire import Block, Event
 from trimtab.wire.segment import Number
 
@@ -15,7 +15,7 @@ _STEPS = {"bytes": TRAFFIC_STEP_BYTES, "ns": _NS_PER_MS}
 """The rounding steps of counters, by their units."""
 
 
-class Draft:
+class SegmentDraft:
     """Collects readings that begin at `start_ns` of the session, `resolution_ms` apart."""
 
     def __init__(self, start_ns: int, resolution_ms: int) -> None:
@@ -45,7 +45,7 @@ class Draft:
             if len(column) == before:
                 column.append(None)
 
-    def fill(self, span: Span) -> None:
+    def fill(self, span: SeriesSpan) -> None:
         """Add what became known late about ticks of the past; `span` in ns of the session.
 
         A gauge is the mean since the tick before, a counter is on the line between its ends.
@@ -55,14 +55,14 @@ class Draft:
         else:
             self._fill_gauge(span)
 
-    def _fill_counter(self, span: Span) -> None:
+    def _fill_counter(self, span: SeriesSpan) -> None:
         first = bisect_left(self._ticks_ns, span.since_ns)
         for place in range(first, bisect_right(self._ticks_ns, span.until_ns)):
             passed = (self._ticks_ns[place] - span.since_ns) / (span.until_ns - span.since_ns)
             value = span.first + passed * (span.last - span.first)
             self._column(span.name)[place] = _rounded(span.name, value)
 
-    def _fill_gauge(self, span: Span) -> None:
+    def _fill_gauge(self, span: SeriesSpan) -> None:
         place = bisect_right(self._ticks_ns, span.since_ns)
         while place < len(self._ticks_ns):
             began_ns = self._ticks_ns[place - 1] if place else self.start_ns

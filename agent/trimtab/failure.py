@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from trimtab.hardware import node_facts
 from trimtab.sources.memory_kills import MemoryKills, killed_process, now_since_boot_seconds
-from trimtab.supervise import Ending
+from trimtab.supervise import CommandEnding
 
 
 class Processes(Protocol):
@@ -28,7 +28,7 @@ class FailureFacts:
         with suppress(OSError, ValueError):
             self._kills = MemoryKills()
 
-    def of(self, ending: Ending, processes: Processes | None) -> dict[str, Any]:
+    def describe_ending(self, ending: CommandEnding, processes: Processes | None) -> dict[str, Any]:
         """Return the facts for `session_end`; empty unless the command failed."""
         if ending.state != "failed":
             return {}

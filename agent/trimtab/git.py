@@ -20,7 +20,7 @@ class Repository:
 
 
 @dataclass(frozen=True)
-class State:
+class RepositoryState:
     """State of the repository. Empty means unknown."""
 
     commit: str = ""
@@ -57,7 +57,7 @@ def _origin_name(config: Path) -> str:
     return ""
 
 
-def state(folder: Path) -> State:
+def state(folder: Path) -> RepositoryState:
     """Return commit, branch and whether tracked files differ; empty if git is missing or slow."""
     command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
@@ -72,15 +72,15 @@ def state(folder: Path) -> State:
             check=True,
         )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
-        return State()
+        return RepositoryState()
     return _parsed(answer.stdout.splitlines())
 
 
-def _parsed(lines: list[str]) -> State:
+def _parsed(lines: list[str]) -> RepositoryState:
     headers = [line.split(" ") for line in lines if line.startswith("# ")]
     facts = {words[1]: words[2] for words in headers if len(words) > 2}
     commit, branch = facts.get("branch.oid", ""), facts.get("branch.head", "")
-    return State(
+    return RepositoryState(
         commit="" if commit == "(initial)" else commit,
         branch="" if branch == "(detached)" else branch[:120],
         dirty=any(not line.startswith("#") for line in lines),

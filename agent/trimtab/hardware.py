@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from trimtab.identity import shortened
+from trimtab.identity import shorten_name
 from trimtab.sources.container import Groups, effective_cpus, effective_memory_bytes
 from trimtab.wire import NodeFacts
 
@@ -17,7 +17,7 @@ def node_facts(machine_id: str) -> NodeFacts:
 
     GPUs are added later by `sources.gpu`, because listing them may take seconds.
     """
-    facts = NodeFacts(machine_id=machine_id, hostname=shortened(socket.gethostname()))
+    facts = NodeFacts(machine_id=machine_id, hostname=shorten_name(socket.gethostname()))
     facts.vcpus = os.cpu_count() or 0
     facts.effective_cpus = float(facts.vcpus)
     with suppress(OSError, ValueError):
@@ -27,7 +27,7 @@ def node_facts(machine_id: str) -> NodeFacts:
         facts.effective_cpus = effective_cpus(groups)
         facts.effective_memory_bytes = effective_memory_bytes(groups, facts.memory_bytes)
     with suppress(OSError):
-        facts.cpu_model = shortened(_cpu_model())
+        facts.cpu_model = shorten_name(_cpu_model())
     return facts
 
 

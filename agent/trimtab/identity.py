@@ -23,7 +23,7 @@ _TOKEN_PREFIX_CHARS = 8
 
 
 @dataclass(frozen=True)
-class Server:
+class ServiceAccess:
     """URL and token of the service; both empty if no service is set."""
 
     url: str = ""
@@ -53,7 +53,7 @@ def is_shared(environment: Mapping[str, str]) -> bool:
     return any(name and name != _TORCHRUN_WITHOUT_ID for name in names)
 
 
-def run_id(server: Server, environment: Mapping[str, str]) -> UUID:
+def run_id(server: ServiceAccess, environment: Mapping[str, str]) -> UUID:
     """Return the run's id. A UUID in TRIMTAB_RUN is used as it is; a launcher's id gives the same
     run on every node.
     """
@@ -84,7 +84,7 @@ def machine_id(environment: Mapping[str, str]) -> str:
     """
     known = environment.get("TRIMTAB_MACHINE_ID", "").strip() or _instance_id()
     if known:
-        return shortened(known)
+        return shorten_name(known)
     return hashlib.sha256(f"{boot_id()}|{socket.gethostname()}".encode()).hexdigest()[:32]
 
 
@@ -122,8 +122,8 @@ def job_name(
     script = entry_point(command)
     place = place or working_folder()
     if repository is None:
-        return shortened(f"{place.name or 'root'}/{_relative(script, place, place)}")
-    return shortened(f"{repository.name}/{_relative(script, place, repository.folder)}")
+        return shorten_name(f"{place.name or 'root'}/{_relative(script, place, place)}")
+    return shorten_name(f"{repository.name}/{_relative(script, place, repository.folder)}")
 
 
 def _relative(script: str, place: Path, base: Path) -> str:
@@ -148,9 +148,9 @@ def pairs(text: str) -> dict[str, str]:
     for word in text.split(","):
         key, _, value = word.strip().partition("=")
         if key:
-            values[shortened(key.strip())] = shortened(value.strip())
+            values[shorten_name(key.strip())] = shorten_name(value.strip())
     return values
 
 
-def shortened(value: str) -> str:
+def shorten_name(value: str) -> str:
     return value[: LIMITS.name_chars]

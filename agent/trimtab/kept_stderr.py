@@ -36,7 +36,7 @@ _ESCAPES = re.compile(
 characters."""
 
 
-def without_escapes(text: str) -> str:
+def strip_escapes(text: str) -> str:
     return _ESCAPES.sub("", text)
 
 
@@ -56,10 +56,10 @@ class LastLines:
         if len(self._partial) > 2 * _LONGEST_LINE_BYTES:
             self._partial = _cut(self._partial)
 
-    def redacted(self, secrets: Sequence[str]) -> list[str]:
+    def read_redacted(self, secrets: Sequence[str]) -> list[str]:
         """Return text without escape sequences and secrets, at most `MOST_BYTES` in all."""
         lines = [*self._lines, _shown(self._partial)] if self._partial else list(self._lines)
-        texts = [without_escapes(line.decode(errors="replace")) for line in lines[-MOST_LINES:]]
+        texts = [strip_escapes(line.decode(errors="replace")) for line in lines[-MOST_LINES:]]
         kept: deque[str] = deque()
         room = MOST_BYTES
         for text in reversed(redacted_lines(texts, secrets)):
@@ -115,7 +115,7 @@ class KeptStderr:
     def finish(self, secrets: Sequence[str]) -> list[str]:
         """Return the last lines, once the command has ended."""
         self._thread.join(_DRAIN_SECONDS)
-        return self._lines.redacted(secrets)
+        return self._lines.read_redacted(secrets)
 
     def _pass_on(self) -> None:
         """Pass on what is read. A terminal without writers is an error (EIO). If nobody reads our

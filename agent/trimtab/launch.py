@@ -36,7 +36,7 @@ class Inheritance:
     """The soft and hard limit, by resource."""
 
 
-def take_over() -> Inheritance:
+def prepare_process() -> Inheritance:
     """Prepare this process for the agent. Call before it opens files or starts threads."""
     _hold_standard_streams()
     inherited = Inheritance(

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from trimtab import options
-from trimtab.transport import Connection
+from trimtab.transport import ServiceConnection
 
 _TIME = "time"
 _MOST_BYTES = 256 * 1024 * 1024
@@ -54,7 +54,7 @@ def load(
     query = {"run": run, "table": table, "names": ",".join(names), "from": start}
     query |= {"buckets": buckets} if end is None else {"buckets": buckets, "to": end}
     try:
-        connection = Connection(server, _PATIENCE_SECONDS, _MOST_BYTES)
+        connection = ServiceConnection(server, _PATIENCE_SECONDS, _MOST_BYTES)
         answer = connection.get(f"export?{urlencode(query)}")
     except ValueError as error:
         raise LoadError(str(error)) from None

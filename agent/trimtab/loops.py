@@ -12,7 +12,7 @@ from trimtab import ring
 from trimtab.recorder import PHASES
 from trimtab.ring_events import ring_event
 from trimtab.steps import RankSteps, Step
-from trimtab.timeline import Timeline
+from trimtab.timeline import SessionTimeline
 from trimtab.wire import Event, StepBlock, StepSummary
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ segment."""
 
 
 @dataclass
-class Sealed:
+class LoopRecords:
     """Parts of a segment that come from the loops."""
 
     steps: list[StepBlock] = field(default_factory=list)
@@ -52,7 +52,7 @@ class TrainingLoops:
     def __init__(
         self,
         folder: Path,
-        timeline: Timeline,
+        timeline: SessionTimeline,
         taken_over: bool = False,
         watch: Watch | None = None,
     ) -> None:
@@ -87,12 +87,12 @@ class TrainingLoops:
             if process:
                 self._read(name, process)
         if self._watch:
-            self._watch.polled()
+            self._watch.note_poll()
 
-    def seal(self, start_ns: int) -> Sealed:
+    def seal(self, start_ns: int) -> LoopRecords:
         """Return everything since the last seal, in times since `start_ns` of the session."""
         self.poll()
-        sealed = Sealed()
+        sealed = LoopRecords()
         for process in filter(None, self._processes.values()):
             blocks, summaries = process.steps.seal(start_ns // 1000)
             sealed.steps += blocks

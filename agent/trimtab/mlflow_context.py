@@ -40,7 +40,7 @@ def environment(outer: Mapping[str, str], folder: Path) -> dict[str, str]:
     """
     with suppress(OSError, ValueError):
         tags = json.loads(outer.get(VARIABLE) or "{}")
-        session = run_folder.published(folder).session
+        session = run_folder.read_published_run(folder).session
         if isinstance(tags, dict) and session:
             return {**outer, VARIABLE: json.dumps({**tags, TAG: session})}
     return dict(outer)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from trimtab.directives import profile_request
-from trimtab.identity import Server, pairs, shortened
-from trimtab.redaction import redacted
+from trimtab.identity import ServiceAccess, pairs, shorten_name
+from trimtab.redaction import redact_command
 from trimtab.settings import saved_server
 from trimtab.wire import NodeFacts, Probe
 
@@ -22,7 +22,7 @@ _NODE_TEXTS = ("instance_type", "region", "zone", "provider", "service", "purcha
 class Options:
     """The options of a run; empty means not set."""
 
-    server: Server = field(default_factory=Server)
+    server: ServiceAccess = field(default_factory=ServiceAccess)
     job: str = ""
     owner: str = ""
     tags: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Options:
         facts.owns_machine = self.owns_machine
 
 
-def server(url: str | None, token: str | None, environment: Mapping[str, str]) -> Server:
+def server(url: str | None, token: str | None, environment: Mapping[str, str]) -> ServiceAccess:
     """Return the service from the options, else the environment, else as saved by `trimtab init`.
 
     A saved token is used for the saved URL only.
@@ -58,7 +58,7 @@ def server(url: str | None, token: str | None, environment: Mapping[str, str]) -
         known = saved_server()
         chosen = chosen or known.url
         secret = secret or (known.token if chosen == known.url else "")
-    return Server(chosen, secret)
+    return ServiceAccess(chosen, secret)
 
 
 def node_texts(said: Mapping[str, str | None], environment: Mapping[str, str]) -> dict[str, str]:
@@ -68,7 +68,7 @@ def node_texts(said: Mapping[str, str | None], environment: Mapping[str, str]) -
     }
     # Providers are named in lower case, as `--provider` makes them.
     texts["provider"] = texts["provider"].lower()
-    return {name: shortened(value.strip()) for name, value in texts.items() if value}
+    return {name: shorten_name(value.strip()) for name, value in texts.items() if value}
 
 
 def tags(said: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -91,9 +91,9 @@ def profile_steps(text: str) -> dict[str, Any]:
 def parameters(said: Sequence[str], secrets: Sequence[str] = ()) -> dict[str, Scalar]:
     """Parse `--param k=v` as numbers, booleans or text; secrets are redacted."""
     values: dict[str, Scalar] = {}
-    for word in redacted(list(said), secrets):
+    for word in redact_command(list(said), secrets):
         key, _, value = word.partition("=")
-        values[shortened(key)] = _scalar(value)
+        values[shorten_name(key)] = _scalar(value)
     return values
 
 

@@ -18,7 +18,7 @@ _PIECE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Part:
+class ArchivePart:
     """One part of an archive, as a file that the caller may move."""
 
     path: Path
@@ -32,7 +32,7 @@ class Parts:
     def __init__(self, source: Path, folder: Path, part_bytes: int = PART_BYTES) -> None:
         self._source, self._folder, self._part_bytes = source, folder, part_bytes
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[ArchivePart]:
         """Yield the parts, without links, owners, and times, which copying changes."""
         packed = _Buffer()
         number = 0
@@ -52,10 +52,10 @@ class Parts:
             yield self._part(number, packed.take(self._part_bytes))
             number += 1
 
-    def _part(self, number: int, body: bytes) -> Part:
+    def _part(self, number: int, body: bytes) -> ArchivePart:
         path = self._folder / f"part-{number}"
         path.write_bytes(body)
-        return Part(path, hashlib.sha256(body).hexdigest(), len(body))
+        return ArchivePart(path, hashlib.sha256(body).hexdigest(), len(body))
 
 
 def files_of(source: Path) -> Iterator[tuple[Path, str]]:

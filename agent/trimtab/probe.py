@@ -74,7 +74,7 @@ class Watch:
         """Set the function to call once, when enough steps were measured."""
         self._on_measured = on_measured
 
-    def over(self) -> None:
+    def note_end(self) -> None:
         """Note that the command has ended: nothing is called from now on."""
         self._on_measured = None
 
@@ -89,14 +89,14 @@ class Watch:
             known.wait_seconds.append(None if wait is None else wait / 1e6)
             known.samples.append(step.samples)
 
-    def polled(self) -> None:
+    def note_poll(self) -> None:
         """Note that all steps so far were seen."""
         on_measured = self._on_measured
         if on_measured and self.is_measured:
             self._on_measured = None
             on_measured()
 
-    def sealed(self, blocks: Sequence[Block], events: Sequence[Event], start_ms: int) -> None:
+    def note_segment(self, blocks: Sequence[Block], events: Sequence[Event], start_ms: int) -> None:
         """Note that a segment is complete that began at `start_ms` of the session."""
         for block in blocks:
             for name, column in block.columns.items():

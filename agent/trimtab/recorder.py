@@ -185,10 +185,10 @@ class Recorder:
         loop.began_ns = monotonic_ns()
         loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_KNOWN
 
-    def waited(self, since_ns: int) -> None:
+    def record_wait(self, since_ns: int) -> None:
         self.loop.wait_ns += monotonic_ns() - since_ns
 
-    def fetched(self, since_ns: int, samples: int) -> None:
+    def record_batch(self, since_ns: int, samples: int) -> None:
         """Record a batch that the hook saw arrive; `samples` is NOT_KNOWN where they can't be
         counted.
         """
@@ -211,7 +211,7 @@ class Recorder:
         loop.wait_ns = loop.wait_of_no_wait_ns = NOT_KNOWN
         loop.samples = loop.samples_of_no_fetch = NOT_KNOWN
 
-    def paused(self, since_ns: int) -> None:
+    def record_pause(self, since_ns: int) -> None:
         """Note that the hook delayed the loop since then; that time belongs to no step."""
         if self.loop.began_ns is not None:
             self.loop.began_ns += monotonic_ns() - since_ns
@@ -270,7 +270,7 @@ class Recorder:
         """Return the training steps so far. Steps of one phase are held at a time."""
         return self._trained + (len(self.held) if self.loop.phase == TRAIN else 0)
 
-    def numbered(self, number: int) -> None:
+    def record_step_number(self, number: int) -> None:
         """Record how many steps the whole training has done, with the step that just ended.
 
         Recorded when it doesn't follow from the steps since, and now and then.
@@ -280,7 +280,7 @@ class Recorder:
             self._numbered = offset, now + _NUMBERED_AGAIN_NS
             self._ring.write(layout.GLOBAL_STEP, self.loop.phase, now, number, 0, 0)
 
-    def restored(self, ended_ns: int, duration_ns: int, size_bytes: int, step: int) -> None:
+    def record_restore(self, ended_ns: int, duration_ns: int, size_bytes: int, step: int) -> None:
         self.has_restored = True
         self._ring.write(layout.RESTORE, self.loop.phase, ended_ns, duration_ns, size_bytes, step)
 

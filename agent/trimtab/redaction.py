@@ -43,7 +43,7 @@ def secrets_of(environment: Mapping[str, str]) -> list[str]:
     ]
 
 
-def redacted(command: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
+def redact_command(command: Sequence[str], secrets: Sequence[str] = ()) -> list[str]:
     """Return the words of a command, with all values replaced that are, or look like, secrets."""
     words: list[str] = []
     value_is_secret = False

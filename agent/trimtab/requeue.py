@@ -11,7 +11,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from trimtab.identity import shortened
+from trimtab.identity import shorten_name
 
 _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _INDEXED = re.compile(r"(?P<job>.+)-(?P<index>\d+)\Z")
@@ -25,7 +25,7 @@ def requeue_id(environment: Mapping[str, str], namespace_file: Path = _NAMESPACE
         or _torchelastic(environment)
         or _kubernetes(environment, namespace_file)
     )
-    return shortened(found)
+    return shorten_name(found)
 
 
 def _slurm(environment: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ _MOST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
-class Run:
+class CurrentRun:
     """The run that this process belongs to; empty outside of `trimtab run`."""
 
     id: str = ""
@@ -32,15 +32,15 @@ class Run:
         return bool(self.id)
 
 
-def publish(folder: Path, run: Run) -> None:
+def publish(folder: Path, run: CurrentRun) -> None:
     """Write, on the agent's side, what is known of the run."""
     _write(folder / _RUN_NAME, asdict(run))
 
 
-def published(folder: Path) -> Run:
+def read_published_run(folder: Path) -> CurrentRun:
     """Read, on the other side, what the agent wrote. Raises OSError or ValueError."""
     document = json.loads((folder / _RUN_NAME).read_text())
-    return Run(*(str(document.get(name, "")) for name in ("id", "url", "session")))
+    return CurrentRun(*(str(document.get(name, "")) for name in ("id", "url", "session")))
 
 
 def write_parameters(folder: Path, parameters: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ class ScriptParameters:
         self._folder = folder
         self._seen_ns: dict[str, int] = {}
 
-    def changed(self) -> dict[str, Any]:
+    def read_changes(self) -> dict[str, Any]:
         """Return the parameters from files that changed since the last call."""
         parameters: dict[str, Any] = {}
         for path in sorted(self._folder.glob(f"*{_PARAMETERS_SUFFIX}")):

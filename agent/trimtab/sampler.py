@@ -9,17 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from trimtab.draft import Draft
-from trimtab.loops import Sealed, TrainingLoops
-from trimtab.sources import Reading, Source, SpanSource
-from trimtab.timeline import Timeline
+from trimtab.draft import SegmentDraft
+from trimtab.loops import LoopRecords, TrainingLoops
+from trimtab.sources import Reading, SeriesSource, SpanSource
+from trimtab.timeline import SessionTimeline
 
 SEAL_SECONDS = 10.0
 _GAP_SECONDS = 2.0
 _GAP_TICKS = 4
 _CLOCK_STEP_NS = 2_000_000_000
 
-Seal = Callable[[Draft, Sealed, int], None]
+Seal = Callable[[SegmentDraft, LoopRecords, int], None]
 """A function that is called with the samples and steps of a segment, and its end in ns since the
 session's start."""
 
@@ -27,8 +27,8 @@ session's start."""
 class _Closing(NamedTuple):
     """A segment that has ended, and waits for late answers about its last seconds."""
 
-    draft: Draft
-    loops: Sealed
+    draft: SegmentDraft
+    loops: LoopRecords
     ended_ns: int
 
 
@@ -44,9 +44,9 @@ class Sampler(threading.Thread):
 
     def __init__(
         self,
-        sources: list[Source],
+        sources: list[SeriesSource],
         loops: TrainingLoops,
-        timeline: Timeline,
+        timeline: SessionTimeline,
         interval_seconds: float,
         seal: Seal,
         in_arrears: SpanSource | None = None,
@@ -179,8 +179,8 @@ class Sampler(threading.Thread):
         if closing:
             self._seal(*closing)
 
-    def _new_draft(self, start_ns: int) -> Draft:
-        return Draft(start_ns, self._interval_ns // 1_000_000)
+    def _new_draft(self, start_ns: int) -> SegmentDraft:
+        return SegmentDraft(start_ns, self._interval_ns // 1_000_000)
 
     def _finish(self) -> None:
         if self._in_arrears:

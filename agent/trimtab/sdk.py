@@ -23,7 +23,7 @@ from trimtab import run_folder
 from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import COMMUNICATION, PHASES, TRAIN, Recorder
 from trimtab.ring import NOT_KNOWN, RingWriter
-from trimtab.run_folder import Run
+from trimtab.run_folder import CurrentRun
 
 _MOST_SAMPLES = 2**62
 
@@ -53,7 +53,7 @@ class Attachment:
                 self.folder = ""
         return self.recorder
 
-    def forked(self) -> None:
+    def forget_parent(self) -> None:
         """Forget the parent's ring, into which a forked worker must not write."""
         if self.recorder:
             self.recorder.abandon()
@@ -61,7 +61,7 @@ class Attachment:
 
 
 attached = Attachment()
-os.register_at_fork(after_in_child=attached.forked)
+os.register_at_fork(after_in_child=attached.forget_parent)
 _warned: set[str] = set()
 
 
@@ -94,7 +94,7 @@ def step(samples: int | None = None, *, number: int | None = None) -> None:
         recorder.step(samples if is_count else _count(samples))  # type: ignore[arg-type]
         if number is not None:
             recorder.script_reports_numbers = True
-            recorder.numbered(int(number))
+            recorder.record_step_number(int(number))
     except Exception as error:
         _warn_once(f"step() was not recorded: {error}")
 
@@ -111,23 +111,23 @@ def _count(samples: Any) -> int:
     return NOT_KNOWN
 
 
-def run(**parameters: Any) -> Run:
+def run(**parameters: Any) -> CurrentRun:
     """Return the current run, and set its parameters: `trimtab.run(lr=0.1, model="vit")`.
 
     Parameters are text, numbers or booleans. Values of parameters named like secrets are redacted.
 
     Returns:
-        The run's id and URL; outside of `trimtab run` an empty `Run`, which is false.
+        The run's id and URL; outside of `trimtab run` an empty `CurrentRun`, which is false.
     """
     if not attached.folder:
-        return Run()
+        return CurrentRun()
     try:
         if parameters:
             run_folder.write_parameters(Path(attached.folder), parameters)
-        return run_folder.published(Path(attached.folder))
+        return run_folder.read_published_run(Path(attached.folder))
     except Exception as error:
         _warn_once(f"run() was not recorded: {error}")
-        return Run()
+        return CurrentRun()
 
 
 def epoch(number: int) -> None:
@@ -241,7 +241,7 @@ class _Waiting(Iterable[Item]):
                 except StopIteration:
                     return
                 recorder.fetching = False
-                recorder.waited(since)
+                recorder.record_wait(since)
                 yield item
                 since = monotonic_ns()
                 recorder.fetching = True

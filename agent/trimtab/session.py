@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from trimtab import identity, mlflow_context, platforms, profiles, run_folder
-from trimtab.declaration import Target, add_git_state, build_declaration
+from trimtab.declaration import MeasurementSubject, add_git_state, build_declaration
 from trimtab.directives import Actions, Directives
-from trimtab.draft import Draft
+from trimtab.draft import SegmentDraft
 from trimtab.failure import FailureFacts
 from trimtab.kept_stderr import KeptStderr
-from trimtab.loops import Sealed, TrainingLoops
+from trimtab.loops import LoopRecords, TrainingLoops
 from trimtab.options import Options, script_parameters
-from trimtab.run_folder import Run, ScriptParameters
+from trimtab.run_folder import CurrentRun, ScriptParameters
 from trimtab.sampler import Sampler
-from trimtab.sharing import Members, living, wait_for_others, worst_exit_code
-from trimtab.sources import Gpus, ProcessTree, Source, Stages, machine_sources
+from trimtab.sharing import JoinedProcesses, living_processes, wait_for_others, worst_exit_code
+from trimtab.sources import Gpus, ProcessTree, SeriesSource, Stages, machine_sources
 from trimtab.spool import Spool, open_spool
-from trimtab.supervise import Ending
-from trimtab.timeline import Timeline
+from trimtab.supervise import CommandEnding
+from trimtab.timeline import SessionTimeline
 from trimtab.uploader import Uploader
 from trimtab.wire import Event, Gpu, Segment, encode_declaration, encode_segment
 
@@ -48,7 +48,7 @@ class Session:
 
     def __init__(
         self,
-        target: Target,
+        target: MeasurementSubject,
         options: Options,
         say: Callable[[str], None],
         folder: Path | None = None,
@@ -76,11 +76,11 @@ class Session:
         self._declaring = threading.Lock()
         self._script_parameters = ScriptParameters(self.folder)
         self._own_events: list[tuple[int, str, dict[str, Any]]] = []
-        self._timeline = Timeline()
+        self._timeline = SessionTimeline()
         self._clock = self._timeline.session_clock(self.id)
         page = options.server.page(self.run_id)
         session = mlflow_context.describe(self._declaration, self._clock)
-        run_folder.publish(self.folder, Run(str(self.run_id), page, session))
+        run_folder.publish(self.folder, CurrentRun(str(self.run_id), page, session))
         self._next_seq = 0
         self._sampler: Sampler | None = None
         self._tree: ProcessTree | None = None
@@ -106,9 +106,9 @@ class Session:
         self._start_uploader(pid, stop)
         threading.Thread(target=self._detect, daemon=True).start()
 
-    def _own_sources(self, pid: int | None) -> list[Source]:
+    def _own_sources(self, pid: int | None) -> list[SeriesSource]:
         """Return the sources of the run's processes and GPUs, if there are any."""
-        own: list[Source] = []
+        own: list[SeriesSource] = []
         follow: list[Callable[[int], None]] = []
         if pid is not None:
             with suppress(OSError):
@@ -126,7 +126,7 @@ class Session:
 
             with suppress(OSError):
                 own.append(AmdGpus(self._record, self._add_gpus, self._target.environment))
-        return [Members(self.folder, follow), *own] if self._tree else own
+        return [JoinedProcesses(self.folder, follow), *own] if self._tree else own
 
     def _start_uploader(self, pid: int | None, stop: Stop | None) -> None:
         if not self._options.server.url:
@@ -139,16 +139,16 @@ class Session:
         self.uploader.start()
 
     def finish(
-        self, ending: Ending, at_most_seconds: float, stderr: KeptStderr | None = None
+        self, ending: CommandEnding, at_most_seconds: float, stderr: KeptStderr | None = None
     ) -> None:
         """Take the last sample, seal, and upload what is left, within the time given."""
         until = time.monotonic() + at_most_seconds
         wait_for_others(self.folder, min(_OTHERS_SECONDS, at_most_seconds / 2))
         ending = _of_all(ending, self.folder)
         if self._tree and ending.cpu_seconds is not None:
-            self._tree.reaped(ending.cpu_seconds, ending.run_delay_seconds)
+            self._tree.note_root_end(ending.cpu_seconds, ending.run_delay_seconds)
         facts: dict[str, Any] = {"state": ending.state, "exit_code": ending.exit_code}
-        facts |= self._failure.of(ending, self._tree)
+        facts |= self._failure.describe_ending(ending, self._tree)
         for number, line in enumerate(stderr.finish(self._secrets) if stderr else ()):
             self._record("stderr", {"number": number, "text": line})
         if ending.rule:
@@ -168,7 +168,7 @@ class Session:
 
     def clean_up(self) -> None:
         """Delete the folder, unless another command of the run still uses it."""
-        if not living(self.folder):
+        if not living_processes(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
@@ -192,7 +192,7 @@ class Session:
 
     # Called on the sampler's thread
 
-    def _seal(self, draft: Draft, loops: Sealed, ended_ns: int) -> None:
+    def _seal(self, draft: SegmentDraft, loops: LoopRecords, ended_ns: int) -> None:
         seq, self._next_seq = self._next_seq, self._next_seq + 1
         is_last = any(event.kind == "session_end" for event in draft.events)
         own = [event for event in self._own_events if is_last or event[0] <= ended_ns]
@@ -203,7 +203,7 @@ class Session:
         ]
         events = [*loops.events, *own_events, *draft.events]
         if self._watch:
-            self._watch.sealed(draft.blocks(), events, draft.start_ns // 1_000_000)
+            self._watch.note_segment(draft.blocks(), events, draft.start_ns // 1_000_000)
         for event in events:
             if event.kind == "session_end":
                 event.data["final_seq"] = seq
@@ -231,7 +231,7 @@ class Session:
 
     def _collect_from_training(self) -> None:
         """Collect new parameters of the script, and finished profiles."""
-        if news := script_parameters(self._script_parameters.changed(), self._secrets):
+        if news := script_parameters(self._script_parameters.read_changes(), self._secrets):
             self._declaration.parameters |= news
             self._send_declaration()
         if profiles.any_ready(self.folder) and not self._collector.is_alive():
@@ -274,11 +274,11 @@ class Session:
                 self._send_declaration()
         with suppress(Exception):
             if self._options.ask_metadata and (instance := platforms.detect(os.environ)):
-                platforms.fill_in(self._declaration.node, instance, self._options.node)
+                platforms.fill_node_facts(self._declaration.node, instance, self._options.node)
                 self._send_declaration()
 
 
-def _of_all(ending: Ending, folder: Path) -> Ending:
+def _of_all(ending: CommandEnding, folder: Path) -> CommandEnding:
     """Return the ending of all commands: a run of several on this node has failed if one of them
     has.
     """
@@ -292,5 +292,5 @@ def _sweep_folders_of_killed_agents() -> None:
     """
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*-*"):
         pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not Path(f"/proc/{pid}").exists() and not living(folder):
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists() and not living_processes(folder):
             shutil.rmtree(folder, ignore_errors=True)

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 
 
 def path() -> Path:
@@ -16,7 +16,7 @@ def path() -> Path:
     return Path(base) / "trimtab" / "service.json"
 
 
-def save_server(server: Server) -> Path:
+def save_server(server: ServiceAccess) -> Path:
     """Save the service in a file that only the user can read. Returns its path. Raises OSError."""
     place = path()
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -28,10 +28,10 @@ def save_server(server: Server) -> Path:
     return place
 
 
-def saved_server() -> Server:
+def saved_server() -> ServiceAccess:
     """Return the saved service; empty if none is saved or the file can't be read."""
     try:
         document = json.loads(path().read_text())
-        return Server(str(document["url"]), str(document["token"]))
+        return ServiceAccess(str(document["url"]), str(document["token"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return Server()
+        return ServiceAccess()

@@ -38,7 +38,7 @@ class Lock:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._file = os.open(folder / f"{run}-{attempt}.lock", flags, 0o600)
 
-    def taken(self) -> bool:
+    def try_acquire(self) -> bool:
         """Try to take the lock. True if this process holds it now."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,7 +77,7 @@ def leave(folder: Path, pid: int, exit_code: int | None) -> None:
         _write(folder, pid, f"{_ENDED} {exit_code or 0}")
 
 
-def living(folder: Path) -> list[int]:
+def living_processes(folder: Path) -> list[int]:
     """Return the registered processes that still run."""
     return [pid for pid, started, _ in _members(folder) if process_started(pid) == started]
 
@@ -92,14 +92,14 @@ def wait_for_others(folder: Path, at_most_seconds: float) -> None:
     """Wait for the other ranks, which usually end at about the same time, and a moment for the exit
     codes of those that have just ended."""
     until = time.monotonic() + at_most_seconds
-    while time.monotonic() < until and living(folder):
+    while time.monotonic() < until and living_processes(folder):
         time.sleep(_ASK_SECONDS)
     until = time.monotonic() + _LEAVE_SECONDS
     while time.monotonic() < until and _are_leaving(folder):
         time.sleep(_ASK_SECONDS)
 
 
-class Members:
+class JoinedProcesses:
     """A source without series: follows the processes that joined since the last tick."""
 
     def __init__(self, folder: Path, follow: Sequence[Callable[[int], None]]) -> None:

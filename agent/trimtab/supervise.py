@@ -55,7 +55,7 @@ _ASK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class Ending:
+class CommandEnding:
     """Ending of the command."""
 
     exit_code: int | None
@@ -120,7 +120,7 @@ class Command:
         if stderr:
             stderr.start()
 
-    def wait(self) -> Ending:
+    def wait(self) -> CommandEnding:
         """Wait until the command has ended; meanwhile forward signals."""
         while True:
             if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
@@ -202,13 +202,17 @@ class Command:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, number)
 
-    def _ending(self, status: int, cpu_seconds: float, waited_seconds: float | None) -> Ending:
+    def _ending(
+        self, status: int, cpu_seconds: float, waited_seconds: float | None
+    ) -> CommandEnding:
         code = os.waitstatus_to_exitcode(status)
         by_signal = -code in {int(number) for number in _STOPPING}
         exit_code = 128 - code if code < 0 else code
         ended_by = -code if code < 0 else None
         is_stopped = self._stop_asked or by_signal
-        return Ending(exit_code, is_stopped, cpu_seconds, waited_seconds, self._rule, ended_by)
+        return CommandEnding(
+            exit_code, is_stopped, cpu_seconds, waited_seconds, self._rule, ended_by
+        )
 
 
 class AttachedProcess:
@@ -226,7 +230,7 @@ class AttachedProcess:
 
 
 @contextmanager
-def until_ended(pid: int | None) -> Iterator[AttachedProcess]:
+def block_end_signals(pid: int | None) -> Iterator[AttachedProcess]:
     """Block the signals that end the agent, also in threads started inside."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:

@@ -16,7 +16,7 @@ _CLOCK_NOISE_NS = 1_000_000
 """The difference that counts as noise: two clocks are never read at the same instant."""
 
 
-class Timeline:
+class SessionTimeline:
     """Nanoseconds since the start of the session.
 
     CLOCK_MONOTONIC stops while a machine is suspended, so later samples would be dated too early.

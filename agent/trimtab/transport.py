@@ -17,13 +17,13 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from trimtab import trust
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.wire import PROBLEM_TYPE, is_final, is_import_quota
 
 _MOST_ANSWER_BYTES = 1024 * 1024
 
 
-class Verdict(enum.Enum):
+class UploadVerdict(enum.Enum):
     TAKEN = "taken"
     REFUSED = "refused"
     """The verdict on an upload that the service can never accept: set it apart and go on."""
@@ -37,7 +37,7 @@ class Verdict(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ServiceAnswer:
     """A response; status 0 means that the connection failed."""
 
     status: int
@@ -49,25 +49,25 @@ class Answer:
     """The response as it came."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> UploadVerdict:
         """Return the verdict. It is TAKEN or REFUSED only if the service itself says so: proxies
         answer, too.
         """
         if self.status == 413:
-            return Verdict.TOO_LARGE
+            return UploadVerdict.TOO_LARGE
         if self._is_receipt:
-            return Verdict.TAKEN
+            return UploadVerdict.TAKEN
         if not self.is_problem:
-            return Verdict.LATER
+            return UploadVerdict.LATER
         if self.status in (401, 403):
-            return Verdict.NOT_ALLOWED
+            return UploadVerdict.NOT_ALLOWED
         if self.status in (400, 409) and is_final(self.document.get("type")):
-            return Verdict.REFUSED
+            return UploadVerdict.REFUSED
         if self.status == 429 and is_import_quota(self.document.get("type")):
-            return Verdict.POSTPONED
+            return UploadVerdict.POSTPONED
         if 400 <= self.status < 500 and self.status not in (408, 425, 429):
-            return Verdict.POSTPONED
-        return Verdict.LATER
+            return UploadVerdict.POSTPONED
+        return UploadVerdict.LATER
 
     @property
     def is_problem(self) -> bool:
@@ -76,7 +76,7 @@ class Answer:
         """
         return self.content_type == PROBLEM_TYPE and bool(self.document)
 
-    def each(self, count: int) -> list[Answer]:
+    def answers_by_segment(self, count: int) -> list[ServiceAnswer]:
         """Return the answer to each of `count` segments; empty if the service answers no such
         thing.
 
@@ -100,12 +100,12 @@ class Answer:
         return is_json and isinstance(self.document.get("server_time_ns"), int)
 
 
-class Connection:
+class ServiceConnection:
     """Sends one request at a time. Never raises for errors of the network or the service."""
 
     def __init__(
         self,
-        server: Server,
+        server: ServiceAccess,
         timeout_seconds: float = 10.0,
         most_answer_bytes: int = _MOST_ANSWER_BYTES,
     ) -> None:
@@ -118,9 +118,9 @@ class Connection:
         self._place = parts.hostname, parts.port, timeout_seconds
         self._may_trust_more = False
         if parts.scheme == "https":
-            few = trust.from_folder()
+            few = trust.trust_folder()
             self._may_trust_more = few is not None
-            self._http = self._secured(few or trust.everything())
+            self._http = self._secured(few or trust.trust_bundle())
         else:
             self._http = http.client.HTTPConnection(*self._place[:2], timeout=timeout_seconds)
 
@@ -130,7 +130,7 @@ class Connection:
 
     def put(
         self, path: str, body: bytes, content_type: str, more: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> ServiceAnswer:
         """PUT a gzip'd body. A kept connection that the server has closed is reopened once."""
         headers = {
             **(more or {}),
@@ -140,19 +140,21 @@ class Connection:
         }
         return self._sent("PUT", path, lambda: io.BytesIO(body), len(body), headers)
 
-    def post(self, path: str, body: bytes, content_type: str, more: Mapping[str, str]) -> Answer:
+    def post(
+        self, path: str, body: bytes, content_type: str, more: Mapping[str, str]
+    ) -> ServiceAnswer:
         """POST a body that can be sent twice, as `put` does."""
         headers = {**more, "Content-Type": content_type, "X-Trimtab-Sent-At": str(time.time_ns())}
         return self._sent("POST", path, lambda: io.BytesIO(body), len(body), headers)
 
-    def put_file(self, path: str, file: Path, headers: Mapping[str, str]) -> Answer:
+    def put_file(self, path: str, file: Path, headers: Mapping[str, str]) -> ServiceAnswer:
         """PUT a file in pieces, so that it is never in memory as a whole."""
         try:
             return self._sent("PUT", path, lambda: file.open("rb"), file.stat().st_size, headers)
         except OSError as error:
-            return Answer(0, f"{type(error).__name__}: {error}")
+            return ServiceAnswer(0, f"{type(error).__name__}: {error}")
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> ServiceAnswer:
         return self._sent("GET", path, io.BytesIO, 0, {})
 
     def _sent(
@@ -162,7 +164,7 @@ class Connection:
         open_body: Callable[[], BinaryIO],
         length: int,
         headers: Mapping[str, str],
-    ) -> Answer:
+    ) -> ServiceAnswer:
         kept = self._http.sock is not None
         try:
             with open_body() as body:
@@ -170,18 +172,18 @@ class Connection:
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as error:
             self._http.close()
             if not kept:
-                return Answer(0, f"{type(error).__name__}: {error}")
+                return ServiceAnswer(0, f"{type(error).__name__}: {error}")
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._http.close()
             if not isinstance(error, ssl.SSLCertVerificationError) or not self._may_trust_more:
-                return Answer(0, f"{type(error).__name__}: {error}")
+                return ServiceAnswer(0, f"{type(error).__name__}: {error}")
             self._may_trust_more = False
-            self._http = self._secured(trust.everything())
+            self._http = self._secured(trust.trust_bundle())
         return self._sent(method, path, open_body, length, headers)
 
     def _send(
         self, method: str, path: str, body: BinaryIO, length: int, headers: Mapping[str, str]
-    ) -> Answer:
+    ) -> ServiceAnswer:
         more = {"Authorization": f"Bearer {self._token}"}
         if method != "GET":
             more["Content-Length"] = str(length)
@@ -194,14 +196,14 @@ class Connection:
         return _answer(response, content)
 
 
-def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
+def _answer(response: http.client.HTTPResponse, content: bytes) -> ServiceAnswer:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         document = {}
-    return Answer(
+    return ServiceAnswer(
         response.status,
         _problem(response, document),
         _retry_after_seconds(response, document),
@@ -211,16 +213,16 @@ def _answer(response: http.client.HTTPResponse, content: bytes) -> Answer:
     )
 
 
-def _of_row(row: dict[str, Any]) -> Answer:
+def _of_row(row: dict[str, Any]) -> ServiceAnswer:
     """Return the answer to one segment, as if it had been sent by itself."""
     status, problem = row.get("status"), row.get("problem")
     if status == 200:
         receipt = {"duplicate": row.get("duplicate"), "server_time_ns": 0}
-        return Answer(200, document=receipt, content_type="application/json")
+        return ServiceAnswer(200, document=receipt, content_type="application/json")
     if not isinstance(status, int) or not isinstance(problem, dict):
-        return Answer(0, "an answer that isn't the service's")
+        return ServiceAnswer(0, "an answer that isn't the service's")
     words = f"{status} {http.client.responses.get(status, '')}: {str(problem.get('detail'))[:300]}"
-    return Answer(status, words, _asked_seconds(row), problem, PROBLEM_TYPE)
+    return ServiceAnswer(status, words, _asked_seconds(row), problem, PROBLEM_TYPE)
 
 
 def _problem(response: http.client.HTTPResponse, document: dict[str, Any]) -> str:

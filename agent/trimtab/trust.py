@@ -13,7 +13,7 @@ from pathlib import Path
 _BUNDLE = "SSL_CERT_FILE"
 
 
-def from_folder() -> ssl.SSLContext | None:
+def trust_folder() -> ssl.SSLContext | None:
     """Trust what the system's folder holds; return None if there is none, or if a bundle was
     chosen.
     """
@@ -23,7 +23,7 @@ def from_folder() -> ssl.SSLContext | None:
     return _for_http(ssl.create_default_context(capath=folder))
 
 
-def everything() -> ssl.SSLContext:
+def trust_bundle() -> ssl.SSLContext:
     """Trust also what is only in the system's bundle, or in the one that was chosen."""
     return _for_http(ssl.create_default_context())
 

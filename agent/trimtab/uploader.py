@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from trimtab.identity import Server
-from trimtab.spool import Declared, Spool, Waiting
+from trimtab.identity import ServiceAccess
+from trimtab.spool import DeclarationUpload, Spool, WaitingSegment
 from trimtab.spool.postponed import DECLARATION
-from trimtab.together import Together, deciding_answer
-from trimtab.transport import Answer, Connection, Verdict
+from trimtab.together import SegmentBatcher, deciding_answer
+from trimtab.transport import ServiceAnswer, ServiceConnection, UploadVerdict
 from trimtab.wire import decode_declaration, encode_declaration, join_bodies
 
 SEGMENTS_TYPE = "application/vnd.trimtab.segments"
@@ -26,7 +26,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _IDLE_SECONDS = 15.0
 _CLAIM_SECONDS = 30.0
 _TIDY_SECONDS = 60.0
-_SETTLED = (Verdict.TAKEN, Verdict.REFUSED)
+_SETTLED = (UploadVerdict.TAKEN, UploadVerdict.REFUSED)
 _JITTER = random.Random()  # noqa: S311 - spreads load, keeps no secret
 
 
@@ -39,7 +39,7 @@ class Courier:
     def __init__(
         self,
         spool: Spool,
-        server: Server,
+        server: ServiceAccess,
         say: Callable[[str], None],
         own: str = "",
         on_directives: Callable[[Any], None] = lambda directives: None,
@@ -49,8 +49,8 @@ class Courier:
         """
         self._spool = spool
         self._own, self._on_directives = own, on_directives
-        self._connection = Connection(server)
-        self._together = Together()
+        self._connection = ServiceConnection(server)
+        self._together = SegmentBatcher()
         self._say = say
         self._said: set[str] = set()
         self._failures = 0
@@ -76,17 +76,17 @@ class Courier:
         return None
 
     def _send_declaration(self, sessions: list[str]) -> bool | None:
-        declared = next(iter(self._spool.undeclared(sessions)), None)
+        declared = next(iter(self._spool.waiting_declarations(sessions)), None)
         if declared is None:
             return None
         body = _with_expired(declared)
         answer = self._connection.put(f"runs/{declared.run}", body, DECLARATION_TYPE)
-        if answer.verdict is Verdict.TAKEN:
-            self._spool.declared(declared.session, declared.body)
+        if answer.verdict is UploadVerdict.TAKEN:
+            self._spool.mark_declared(declared.session, declared.body)
         else:
             self._spool.postponed.note(declared.session, DECLARATION, answer.problem)
             self._set_aside(declared.session, DECLARATION, answer, "the declaration")
-        self._declaration_failed = answer.verdict is not Verdict.TAKEN
+        self._declaration_failed = answer.verdict is not UploadVerdict.TAKEN
         return self._went(answer)
 
     def _send_segment(self, sessions: list[str]) -> bool | None:
@@ -96,7 +96,7 @@ class Courier:
         several = self._together.with_others(segment, self._spool)
         return self._send_several(several) if len(several) > 1 else self._send_single(segment)
 
-    def _send_several(self, several: list[Waiting]) -> bool:
+    def _send_several(self, several: list[WaitingSegment]) -> bool:
         """Settle the segments that the service accepts. Each other one is sent by itself later."""
         newest = several[0]
         path = f"runs/{newest.run}/segments/{newest.session}"
@@ -104,44 +104,44 @@ class Courier:
         answer = self._connection.post(path, body, SEGMENTS_TYPE, self._answered(newest.session))
         rows = self._together.learn(several, answer)
         for segment, row in zip(several, rows):
-            if row.verdict is Verdict.TAKEN:
+            if row.verdict is UploadVerdict.TAKEN:
                 self._take(segment)
         if rows:
             self._obey(newest.session, answer)
         deciding = deciding_answer(answer, rows)
         if deciding is None:
             return self._send_single(newest)
-        if deciding.verdict is not Verdict.TAKEN:
-            self._spool.failed(newest.session, newest.seq, deciding.problem)
+        if deciding.verdict is not UploadVerdict.TAKEN:
+            self._spool.count_failure(newest.session, newest.seq, deciding.problem)
         return self._went(deciding)
 
-    def _send_single(self, segment: Waiting) -> bool:
+    def _send_single(self, segment: WaitingSegment) -> bool:
         session, seq = segment.session, segment.seq
         path = f"runs/{segment.run}/segments/{session}/{seq}"
         answer = self._connection.put(path, segment.body, SEGMENT_TYPE, self._answered(session))
-        if answer.verdict is Verdict.TAKEN:
+        if answer.verdict is UploadVerdict.TAKEN:
             self._take(segment)
             self._obey(session, answer)
-        elif answer.verdict is Verdict.TOO_LARGE and self._spool.split(session, seq):
+        elif answer.verdict is UploadVerdict.TOO_LARGE and self._spool.split(session, seq):
             self.problem = answer.problem
             return True
-        elif answer.verdict is Verdict.REFUSED:
+        elif answer.verdict is UploadVerdict.REFUSED:
             self._spool.dead.bury(session, seq, answer.problem)
             self._say_once(f"{_REFUSED.format('a segment')}: {answer.problem}")
         else:
-            self._spool.failed(session, seq, answer.problem)
+            self._spool.count_failure(session, seq, answer.problem)
             self._set_aside(session, str(seq), answer, "a segment")
         return self._went(answer)
 
     def _answered(self, session: str) -> dict[str, str]:
-        ranges = _ranges(self._spool.answered(session))
+        ranges = _ranges(self._spool.accepted_numbers(session))
         return {ANSWERED_HEADER: ranges} if ranges else {}
 
-    def _take(self, segment: Waiting) -> None:
+    def _take(self, segment: WaitingSegment) -> None:
         self._spool.acknowledge(segment.session, segment.seq)
         self.taken += 1
 
-    def _obey(self, session: str, answer: Answer) -> None:
+    def _obey(self, session: str, answer: ServiceAnswer) -> None:
         self._resend(answer)
         if session == self._own:
             self._on_directives(answer.document.get("directives"))
@@ -158,36 +158,36 @@ class Courier:
             "X-Trimtab-Job": quote(artefact.job),
         }
         answer = self._connection.put_file(path, artefact.path, headers)
-        if answer.verdict is Verdict.TAKEN:
-            self._spool.artefacts.settled(artefact.session, artefact.sha256)
+        if answer.verdict is UploadVerdict.TAKEN:
+            self._spool.artefacts.delete_settled(artefact.session, artefact.sha256)
         else:
-            self._spool.artefacts.failed(artefact.session, artefact.sha256)
+            self._spool.artefacts.count_failure(artefact.session, artefact.sha256)
             self._set_aside(artefact.session, artefact.sha256, answer, artefact.name)
         return self._went(answer)
 
-    def _set_aside(self, session: str, item: str, answer: Answer, what: str) -> None:
+    def _set_aside(self, session: str, item: str, answer: ServiceAnswer, what: str) -> None:
         """Set an upload aside that the service can't accept, now or ever, so that the others
         pass.
         """
-        if answer.verdict is Verdict.REFUSED:
+        if answer.verdict is UploadVerdict.REFUSED:
             self._spool.postponed.refuse(session, item, answer.problem)
             self._say_once(f"{_REFUSED.format(what)}: {answer.problem}")
-        elif answer.verdict in (Verdict.POSTPONED, Verdict.TOO_LARGE):
+        elif answer.verdict in (UploadVerdict.POSTPONED, UploadVerdict.TOO_LARGE):
             self._spool.postponed.postpone(session, item, answer.problem)
             self._say_once(f"{what} can't be sent at present and is kept: {answer.problem}")
 
-    def _resend(self, answer: Answer) -> None:
+    def _resend(self, answer: ServiceAnswer) -> None:
         """Send segments again that a service that lost power had accepted and asks for."""
         again = answer.document.get("resend")
         for pair in again if isinstance(again, list) else []:
             if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], int):
                 self._spool.asked_again(str(pair[0]), pair[1])
 
-    def _went(self, answer: Answer) -> bool:
+    def _went(self, answer: ServiceAnswer) -> bool:
         good = answer.verdict in _SETTLED
         self.problem = "" if good else answer.problem
-        self.not_allowed = answer.verdict is Verdict.NOT_ALLOWED
-        self.refused += answer.verdict is Verdict.REFUSED
+        self.not_allowed = answer.verdict is UploadVerdict.NOT_ALLOWED
+        self.refused += answer.verdict is UploadVerdict.REFUSED
         self._failures = 0 if good else self._failures + 1
         pause = 0.0
         if self.not_allowed:
@@ -198,7 +198,9 @@ class Courier:
         elif not good:
             pause = _JITTER.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))
         # Postponed uploads wait by themselves: the Retry-After of one is none for the others.
-        wait = 0.0 if answer.verdict is Verdict.POSTPONED else answer.retry_after_seconds or 0.0
+        wait = (
+            0.0 if answer.verdict is UploadVerdict.POSTPONED else answer.retry_after_seconds or 0.0
+        )
         # All agents may get the same retry_after; each one's own pause spreads them.
         self.not_before = time.monotonic() + pause + wait
         return good
@@ -215,7 +217,7 @@ class Uploader(threading.Thread):
     def __init__(
         self,
         spool: Spool,
-        server: Server,
+        server: ServiceAccess,
         session: str,
         say: Callable[[str], None],
         on_directives: Callable[[Any], None] = lambda directives: None,
@@ -292,7 +294,7 @@ def _ranges(answered: list[tuple[int, int]]) -> str:
     return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in answered)
 
 
-def _with_expired(declared: Declared) -> bytes:
+def _with_expired(declared: DeclarationUpload) -> bytes:
     if not declared.expired_uploads:
         return declared.body
     declaration = decode_declaration(declared.body)

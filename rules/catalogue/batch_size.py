@@ -50,17 +50,17 @@ import pandas as pd
 from rules.activity import cpu_pct
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
-from rules.evidence import known_part, within
+from rules.evidence import clamp_seconds, known_part
 from rules.frame import NodeFrame, RunFrame
 from rules.gpus import gpu_counts, idle_seconds, unfit
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.step_time import step_time
-from rules.windows import gpu_windows, needed_seconds, window_percentiles, worked
-from rules.wording import lacking, named, range_pct, sentence, some_gpus
+from rules.windows import gpu_windows, needed_seconds, series_while_working, window_percentiles
+from rules.wording import name_gpus, range_pct, sentence, some_gpus, write_shortage
 
 GAIN_LOW, GAIN_HIGH = 1.1, 1.8
 TARGET_MEMORY_PCT, MOST_TIMES = 90.0, 8.0
@@ -81,13 +81,13 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
             measured, work = _gpu_numbers(node, number, memory, frame, values)
             numbers |= {f"{name}@{node.key}/gpu{number}": value for name, value in measured.items()}
             windows += [work] if work else []
-    return Numbers(numbers, merged(windows))
+    return Numbers(numbers, merge_windows(windows))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
     if reason := unfit(numbers):
         return reason
-    run_seconds = numbers.known("run_seconds") or 0.0
+    run_seconds = numbers.get("run_seconds") or 0.0
     needed = needed_seconds(values, numbers)
     judged = _judged(numbers, needed)
     if not judged:
@@ -95,7 +95,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     bad = [gpu for gpu, percentiles in judged.items() if _is_small(percentiles, values)]
     if bad:
         return _fired(numbers, judged, bad, run_seconds)
-    if len(judged) < (numbers.known("used_gpus_count") or 0.0):
+    if len(judged) < (numbers.get("used_gpus_count") or 0.0):
         return Verdict("insufficient_data", _what_lacks(numbers, judged.keys(), needed))
     return Verdict("passed", _is_large(judged, values))
 
@@ -114,17 +114,17 @@ def _fired(
     numbers: Numbers, judged: dict[str, tuple[float, float, float]], bad: list[str], run: float
 ) -> Verdict:
     cpu, gpu, memory = (max(judged[each][i] for each in bad) for i in range(3))
-    wait = numbers.known("wait_share_pct")
+    wait = numbers.get("wait_share_pct")
     waits = wait is not None and wait >= WAITS_PCT
     held_up = f" But the loop waited for data for {wait:.0f} % of the step time." if waits else ""
     low, high = _gained_seconds(numbers, bad, run)
     return Verdict(
         "fired",
         f"{sentence(some_gpus(len(bad), len(judged)))} had room for a larger batch "
-        f"({named(bad, judged)}): p95 of GPU utilisation at most {gpu:.0f} %, of GPU memory "
+        f"({name_gpus(bad, judged)}): p95 of GPU utilisation at most {gpu:.0f} %, of GPU memory "
         f"{memory:.0f} %, of CPU {cpu:.0f} %.{held_up}",
         advice=_advice(memory, waits),
-        claims=(Claim.between(IDLE_GPUS, 0.0 if waits else low, high),),
+        claims=(Claim.from_range(IDLE_GPUS, 0.0 if waits else low, high),),
         severity="medium",
         dedupe_key="batch_size",
     )
@@ -159,7 +159,7 @@ def _what_lacks(numbers: Numbers, judged: Collection[str], needed: float) -> str
     """Say why GPUs other than those in `judged` can't be judged."""
     seen = {g: s for g, s in numbers.by_entity("seen_seconds").items() if g not in judged}
     if short := [seconds for seconds in seen.values() if seconds < needed]:
-        return f"Not enough data: {lacking(max(short), needed, 'of samples after warm-up')}."
+        return f"Not enough data: {write_shortage(max(short), needed, 'of samples after warm-up')}."
     memory, cpu = numbers.by_entity("gpu_memory_p95_pct"), numbers.by_entity("cpu_p95_pct")
     if any(gpu not in memory for gpu in seen):
         return "Missing: used GPU memory as a share of its size."
@@ -171,10 +171,10 @@ def _what_lacks(numbers: Numbers, judged: Collection[str], needed: float) -> str
 def _gained_seconds(numbers: Numbers, bad: list[str], run: float) -> tuple[float, float]:
     """Return what each bad GPU's share of the run gains: at most its idle time."""
     idle, seen = numbers.by_entity("idle_seconds"), numbers.by_entity("seen_seconds")
-    count = max(numbers.known("gpus_count") or 0.0, float(len(bad)))
+    count = max(numbers.get("gpus_count") or 0.0, float(len(bad)))
     low = sum(min((1 - 1 / GAIN_LOW) * seen.get(g, 0.0), idle.get(g, 0.0)) for g in bad)
     high = sum(min((1 - 1 / GAIN_HIGH) * seen.get(g, 0.0), idle.get(g, 0.0)) for g in bad)
-    return within(min(low, high) / count, run), within(high / count, run)
+    return clamp_seconds(min(low, high) / count, run), clamp_seconds(high / count, run)
 
 
 def _cpu_p95(node: NodeFrame, frame: RunFrame, values: Values) -> float | None:
@@ -193,7 +193,7 @@ def _gpu_numbers(
         window_percentiles(node, used, length, {"p95": 95}),
     )
     gpu_p95, memory_p95 = (t.median("p95") if len(t) else None for t in tables)
-    work = worked(node, busy)
+    work = series_while_working(node, busy)
     measured: dict[str, float | None] = {"gpu_p95_pct": gpu_p95, "gpu_memory_p95_pct": memory_p95}
     if work is None:
         return measured, None

@@ -43,13 +43,13 @@ import numpy as np
 
 from rules.category import TIME
 from rules.checkpoints import best_interval_seconds, checkpoint_spans, checkpoint_stalls
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import NodeFrame, RunFrame
 from rules.intervals import total_seconds
 from rules.machine_time import seconds_of_run, time_of_all
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import loop_span
-from rules.wording import counted, lasting
+from rules.wording import lasting, write_count
 
 SHORTEST_SECONDS = 1e-3
 
@@ -90,24 +90,24 @@ def _stops(node: NodeFrame, frame: RunFrame) -> list[Window]:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    count = numbers.known("checkpoints_count") or 0.0
+    count = numbers.get("checkpoints_count") or 0.0
     if count < values["fewest"]:
-        short = f"{counted(count, 'checkpoint')} recorded, {values['fewest']:.0f} needed"
+        short = f"{write_count(count, 'checkpoint')} recorded, {values['fewest']:.0f} needed"
         return Verdict("insufficient_data", f"Not enough data: {short}.")
     saving = _saving(numbers, values)
     if saving is None:
         return Verdict("insufficient_data", "Missing: how often checkpoints were saved.")
     if saving.cost < SHORTEST_SECONDS:
-        return Verdict("passed", f"The {counted(count, 'checkpoint')} stopped nothing.")
-    run = numbers.known("run_seconds") or 0.0
+        return Verdict("passed", f"The {write_count(count, 'checkpoint')} stopped nothing.")
+    run = numbers.get("run_seconds") or 0.0
     share = 100 * saving.seconds / run if run else 0.0
     summary = (
-        f"{counted(count, 'checkpoint')} of {_short(saving.cost)}, every "
+        f"{write_count(count, 'checkpoint')} of {_short(saving.cost)}, every "
         f"{lasting(saving.interval)}, took {lasting(saving.seconds)}, {share:.1f} % of the run."
     )
     often = saving.interval < saving.best / values["factor"]
     rare = saving.interval > saving.best * values["factor"]
-    excess = within(saving.excess, run)
+    excess = clamp_seconds(saving.excess, run)
     if not (often or rare) or not excess or 100 * excess < values["least_excess_pct"] * run:
         return Verdict("passed", summary)
     claimed = excess * _share_of_all(numbers, saving)
@@ -155,15 +155,15 @@ class _Saving:
 def _saving(numbers: Numbers, values: Values) -> _Saving | None:
     """Return how the run saved, or None if something is unknown."""
     names = ("interval_seconds", "checkpoint_seconds", "saving_seconds", "loop_seconds")
-    interval, cost, seconds, loop = (numbers.known(name) for name in names)
+    interval, cost, seconds, loop = (numbers.get(name) for name in names)
     if interval is None or cost is None or seconds is None or loop is None:
         return None
-    nodes = min(max(numbers.known("nodes_count") or 1.0, 1.0), 1e6)
+    nodes = min(max(numbers.get("nodes_count") or 1.0, 1.0), 1e6)
     between = values["mtbf_hours"] * 3600 / nodes
     work = max(loop - seconds, SHORTEST_SECONDS)
     best = best_interval_seconds(max(cost, SHORTEST_SECONDS), between)
     # More work is to come of a run that hasn't ended.
-    is_once = bool(numbers.known("is_final")) and best >= work
+    is_once = bool(numbers.get("is_final")) and best >= work
     return _Saving(interval, cost, seconds, work, work if is_once else best, is_once, between)
 
 
@@ -171,7 +171,7 @@ def _share_of_all(numbers: Numbers, saving: _Saving) -> float:
     """Return what the checkpoints took of all nodes and GPUs, divided by what they took of one
     node.
     """
-    of_all = numbers.known("saving_run_seconds")
+    of_all = numbers.get("saving_run_seconds")
     return 1.0 if of_all is None else min(of_all / saving.seconds, 1.0)
 
 

@@ -32,10 +32,10 @@ from __future__ import annotations
 from rules.activity import work_began
 from rules.category import TIME
 from rules.checkpoints import checkpoint_spans, write_bursts
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.wording import counted, lasting, was
+from rules.wording import lasting, was_or_were, write_count
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -54,11 +54,13 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    work, run = numbers.known("work_seconds"), numbers.known("run_seconds") or 0.0
-    recorded = numbers.known("told_count") or 0.0
+    work, run = numbers.get("work_seconds"), numbers.get("run_seconds") or 0.0
+    recorded = numbers.get("told_count") or 0.0
     if recorded:
-        return Verdict("passed", f"{counted(recorded, 'checkpoint')} {was(recorded)} recorded.")
-    if not numbers.known("steps_count"):
+        return Verdict(
+            "passed", f"{write_count(recorded, 'checkpoint')} {was_or_were(recorded)} recorded."
+        )
+    if not numbers.get("steps_count"):
         return Verdict("insufficient_data", "No training steps were recorded: call trimtab.step().")
     if work is None:
         return Verdict("insufficient_data", "Missing: when the work began.")
@@ -67,15 +69,15 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             "passed",
             f"Only {lasting(work)} of work without a checkpoint: a failure would lose little.",
         )
-    if seen := numbers.known("bursts_count"):
+    if seen := numbers.get("bursts_count"):
         ask = 'If they are checkpoints, record them: trimtab.phase("checkpoint").'
         return Verdict(
             "insufficient_data",
-            f"No checkpoint was recorded, but {counted(seen, 'burst')} of writing. {ask}",
+            f"No checkpoint was recorded, but {write_count(seen, 'burst')} of writing. {ask}",
         )
-    nodes = max(numbers.known("nodes_count") or 1.0, 1.0)
+    nodes = max(numbers.get("nodes_count") or 1.0, 1.0)
     low, high = (
-        within(work * min(nodes * work / (2 * 3600 * values[name]), 1.0), run)
+        clamp_seconds(work * min(nodes * work / (2 * 3600 * values[name]), 1.0), run)
         for name in ("mtbf_hours", "spot_mtbf_hours")
     )
     return Verdict(

@@ -34,13 +34,13 @@ from __future__ import annotations
 
 from rules.category import TIME
 from rules.checkpoints import checkpoint_stalls
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.machine_time import seconds_of_run, time_of_all
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.told_evidence import is_told_enough, told_evidence_parameters
-from rules.wording import counted, lasting
+from rules.wording import lasting, write_count
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.7, 0.95
 
@@ -68,28 +68,28 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    stalled, run = numbers.known("stall_seconds"), numbers.known("run_seconds") or 0.0
+    stalled, run = numbers.get("stall_seconds"), numbers.get("run_seconds") or 0.0
     if stalled is None:
         return Verdict(
             "insufficient_data",
             'No checkpoint was recorded: call trimtab.phase("checkpoint"). Without it, the disk '
             "writes and the GPU utilisation must be known.",
         )
-    count = numbers.known("stalls_count") or 0.0
+    count = numbers.get("stalls_count") or 0.0
     share = 100 * stalled / run if run > 0 else 0.0
     if not count:
         return Verdict("passed", "No checkpoint was seen to stop the training.")
-    how = "recorded" if numbers.known("is_told") else "seen as bursts of writing"
+    how = "recorded" if numbers.get("is_told") else "seen as bursts of writing"
     summary = (
-        f"{counted(count, 'checkpoint')} ({how}) stopped the training for {lasting(stalled)}, "
+        f"{write_count(count, 'checkpoint')} ({how}) stopped the training for {lasting(stalled)}, "
         f"{share:.1f} % of the run."
     )
     if share < values["share_pct"] or not is_told_enough(count, stalled, share, values):
         return Verdict("passed", summary)
-    of_run = numbers.known("stall_run_seconds")
+    of_run = numbers.get("stall_run_seconds")
     if of_run is None:
         return Verdict("insufficient_data", "Missing: how long all nodes waited for checkpoints.")
-    lost = within(of_run, stalled)
+    lost = clamp_seconds(of_run, stalled)
     return Verdict(
         "fired",
         summary + time_of_all(lost, stalled, run),

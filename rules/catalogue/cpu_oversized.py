@@ -48,13 +48,13 @@ import math
 
 from rules.activity import own_cores
 from rules.category import SIZING
-from rules.evidence import after, percentile, within
+from rules.evidence import clamp_seconds, percentile, series_after
 from rules.frame import NodeFrame, RunFrame
 from rules.ledger_labels import IDLE_MACHINES
 from rules.processes import OTHERS_CORES, are_cores_own, memory_bytes, others_cores
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict
 from rules.starvation import HIDING_SHARE, starved_share
-from rules.wording import lacking
+from rules.wording import write_shortage
 
 GIB = 2**30
 RUNNING_SECONDS, STARTING_SECONDS = 300.0, 600.0
@@ -87,17 +87,17 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     uses = numbers.by_entity("gpu_in_use").values()
     if any(uses):
         return Verdict("not_applicable", "The run uses GPUs, which decide the machine.")
-    if uses and numbers.known("needed_seconds"):
+    if uses and numbers.get("needed_seconds"):
         return Verdict("insufficient_data", "No GPU has been used so far.")
     cpu, memory = numbers.by_entity("cpu_p95_pct"), numbers.by_entity("memory_p99_pct")
     seen = numbers.by_entity("seen_seconds")
     if numbers.missing or not cpu or not numbers.entities("is_own") == cpu.keys() == memory.keys():
         missing = ", ".join(numbers.missing) or "CPU utilisation and used memory of every node"
         return Verdict("insufficient_data", f"Missing: {missing}.")
-    least = max(values["minimum_seconds"], numbers.known("needed_seconds") or 0.0)
+    least = max(values["minimum_seconds"], numbers.get("needed_seconds") or 0.0)
     if cpu.keys() != seen.keys() or min(seen.values()) < least:
         known = [seconds for seconds in seen.values() if seconds < least]
-        short = lacking(min(known), least, "of samples after warm-up") if known else ""
+        short = write_shortage(min(known), least, "of samples after warm-up") if known else ""
         return Verdict("insufficient_data", f"Not enough data: {short or 'samples of a node'}.")
     waits = numbers.by_entity("starved_share_pct")
     if len(waits) < sum(name.startswith("starved_share_pct@") for name in numbers.values):
@@ -140,13 +140,13 @@ def _oversized(numbers: Numbers, values: Values, summary: str) -> Verdict:
     needed = max(vcpus / has_vcpus, gib / has_gib)
     if not needed < 1:
         return Verdict("passed", f"{summary} No smaller machine would fit the run.")
-    low, high = _unneeded_seconds(needed, numbers.known("run_seconds") or 0.0)
+    low, high = _unneeded_seconds(needed, numbers.get("run_seconds") or 0.0)
     return Verdict(
         "fired",
         f"{summary} {vcpus} vCPU and {gib:.1f} GiB would be enough, of {has_vcpus:.0f} vCPU "
         f"and {has_gib:.0f} GiB.",
         advice=f"Use a type with at least {vcpus} vCPU, {gib:.1f} GiB and cores as fast.",
-        claims=(Claim.between(IDLE_MACHINES, low, high),),
+        claims=(Claim.from_range(IDLE_MACHINES, low, high),),
         severity="medium" if needed <= 0.25 else "low",
         dedupe_key="cpu_oversized",
     )
@@ -165,7 +165,7 @@ def _unneeded_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
     machine.
     """
     halves = 2.0 ** math.ceil(math.log2(max(needed, 2.0**-20)))
-    return within((1 - halves) * run_seconds, run_seconds), within(
+    return clamp_seconds((1 - halves) * run_seconds, run_seconds), clamp_seconds(
         (1 - needed) * run_seconds, run_seconds
     )
 
@@ -173,7 +173,7 @@ def _unneeded_seconds(needed: float, run_seconds: float) -> tuple[float, float]:
 def _node_numbers(node: NodeFrame, resolution_seconds: float) -> dict[str, float | None]:
     """Return what was measured of a node, by name; None is missing."""
     hardware = node.hardware
-    cpu = after(own_cores(node, resolution_seconds), node.warm_up_end_seconds())
+    cpu = series_after(own_cores(node, resolution_seconds), node.warm_up_end_seconds())
     cores_p95 = percentile(cpu, 95)
     memory_p99 = percentile(memory_bytes(node, resolution_seconds), 99)
     is_own = are_cores_own(node)

@@ -45,13 +45,13 @@ from collections.abc import Collection
 
 from rules.activity import cores, cpu_pct, working
 from rules.category import DATA
-from rules.evidence import percentile, within
+from rules.evidence import clamp_seconds, percentile
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict
 from rules.stalls import wasted_wait_seconds
 from rules.step_time import step_time
 from rules.training_loop import training_loaders
-from rules.wording import counted
+from rules.wording import write_count
 
 CORES_FULL_PCT = 90.0
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.3, 0.9
@@ -93,7 +93,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             return Verdict("insufficient_data", _what_lacks(numbers))
         return Verdict("passed", f"{_words(numbers, max(shares, key=lambda n: shares[n]))}.")
     node = min(few, key=lambda n: few[n]) if few else max(many, key=lambda n: many[n])
-    wait = numbers.known("wait_share_pct")
+    wait = numbers.get("wait_share_pct")
     crowded = _cores_are_full(numbers, many)
     if wait is not None and wait < values["wait_share_pct"] and crowded is None:
         full = "whether they keep the cores busy isn't known"
@@ -116,10 +116,10 @@ def _what_lacks(numbers: Numbers) -> str:
 
 
 def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Verdict:
-    lost = (wait or 0.0) / 100 * (numbers.known("step_seconds") or 0.0)
-    wasted = numbers.known("wasted_wait_seconds")
+    lost = (wait or 0.0) / 100 * (numbers.get("step_seconds") or 0.0)
+    wasted = numbers.get("wasted_wait_seconds")
     lost = lost if wasted is None else min(lost, wasted)
-    lost = within(lost, numbers.known("run_seconds") or 0.0)
+    lost = clamp_seconds(lost, numbers.get("run_seconds") or 0.0)
     waits = "" if wait is None else f"; the loop waits for data for {wait:.1f} % of the time"
     return Verdict(
         "fired",
@@ -134,7 +134,7 @@ def _fired(numbers: Numbers, node: str, is_few: bool, wait: float | None) -> Ver
 def _words(numbers: Numbers, node: str) -> str:
     workers = numbers.by_entity("workers").get(node, 0.0)
     given = numbers.by_entity("cores").get(node, 0.0)
-    return f"{counted(workers, 'data-loader worker')} for {counted(given, 'core')}"
+    return f"{write_count(workers, 'data-loader worker')} for {write_count(given, 'core')}"
 
 
 def _advice(numbers: Numbers, node: str) -> str:
@@ -143,8 +143,8 @@ def _advice(numbers: Numbers, node: str) -> str:
     each = max(int(given / ranks), 1)
     of = f"each of the {ranks:.0f} ranks" if ranks > 1 else "the loader"
     return (
-        f"Set num_workers={each} in {of} ({counted(given, 'core')}), measure, and lower it as long "
-        "as the loop doesn't wait."
+        f"Set num_workers={each} in {of} ({write_count(given, 'core')}), measure, and lower it as "
+        "long as the loop doesn't wait."
     )
 
 

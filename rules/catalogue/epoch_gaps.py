@@ -33,16 +33,16 @@ second, three gaps and 2 %: ours. That 0.6 to 0.9 of the gaps can be given back 
 from __future__ import annotations
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.hangs import hangs
-from rules.intervals import total_seconds, without
+from rules.intervals import subtract_windows, total_seconds
 from rules.machine_time import seconds_of_run, time_of_all
 from rules.registry import all_rules
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.step_gaps import unexplained_gaps
 from rules.told_evidence import is_told_enough, told_evidence_parameters
-from rules.wording import counted, lasting
+from rules.wording import lasting, write_count
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 MOST_WINDOWS = 500
@@ -55,7 +55,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     by_node = {n.key: unexplained_gaps(n, frame, *limits) for n in frame.nodes.values()}
     hung = _hangs(frame) if any(by_node.values()) else []
     known = {
-        key: [w for w in without(gaps, hung) if total_seconds([w]) >= values["gap_seconds"]]
+        key: [
+            w for w in subtract_windows(gaps, hung) if total_seconds([w]) >= values["gap_seconds"]
+        ]
         for key, gaps in by_node.items()
         if gaps is not None
     }
@@ -80,22 +82,22 @@ def _hangs(frame: RunFrame) -> list[Window]:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    lost, run = numbers.known("gap_seconds"), numbers.known("run_seconds") or 0.0
+    lost, run = numbers.get("gap_seconds"), numbers.get("run_seconds") or 0.0
     if lost is None:
         return Verdict("insufficient_data", "Missing: at least three training steps.")
-    count = numbers.known("gaps_count") or 0.0
+    count = numbers.get("gaps_count") or 0.0
     share = round(100 * lost / run, 6) if run > 0 else 0.0
     if not count:
         return Verdict("passed", "No unexplained gap between steps was seen.")
     summary = (
-        f"{counted(count, 'gap')} between steps took {lasting(lost)}, {share:.1f} % of the run."
+        f"{write_count(count, 'gap')} between steps took {lasting(lost)}, {share:.1f} % of the run."
     )
     if share < values["share_pct"] or not is_told_enough(count, lost, share, values):
         return Verdict("passed", summary)
-    of_run = numbers.known("gap_run_seconds")
+    of_run = numbers.get("gap_run_seconds")
     if of_run is None:
         return Verdict("insufficient_data", "Missing: how long the gaps took over all nodes.")
-    worst, lost = lost, within(of_run, lost)
+    worst, lost = lost, clamp_seconds(of_run, lost)
     return Verdict(
         "fired",
         summary + time_of_all(lost, worst, run),

@@ -32,13 +32,13 @@ shows the share and has no such rule.
 from __future__ import annotations
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.intervals import covered_seconds
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.told_evidence import is_told_enough, told_evidence_parameters
 from rules.training_loop import loop_span, phase_spans
-from rules.wording import counted, lasting
+from rules.wording import lasting, write_count
 
 LABELS = ("evaluation",)
 
@@ -64,17 +64,19 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    loop, spent = numbers.known("loop_seconds"), numbers.known("evaluation_seconds")
+    loop, spent = numbers.get("loop_seconds"), numbers.get("evaluation_seconds")
     if loop is None or spent is None:
         return Verdict("insufficient_data", "Missing: training steps.")
-    count = numbers.known("evaluations_count") or 0.0
+    count = numbers.get("evaluations_count") or 0.0
     share = round(100 * spent / loop, 6) if loop > 0 else 0.0
     if not count:
         return Verdict("passed", "No evaluation was seen.")
-    summary = f"{counted(count, 'evaluation')} took {lasting(spent)}, {share:.1f} % of the loop."
+    summary = (
+        f"{write_count(count, 'evaluation')} took {lasting(spent)}, {share:.1f} % of the loop."
+    )
     if share < values["share_pct"] or not is_told_enough(count, spent, share, values):
         return Verdict("passed", summary)
-    spent = within(spent, min(loop, numbers.known("run_seconds") or 0.0))
+    spent = clamp_seconds(spent, min(loop, numbers.get("run_seconds") or 0.0))
     beyond = max(1 - values["fair_share_pct"] / share, 0.0) if share > 0 else 0.0
     return Verdict(
         "fired",

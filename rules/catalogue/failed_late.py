@@ -30,7 +30,7 @@ and five minutes are ours, and so is the estimate that half to all of the lost w
 from __future__ import annotations
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.failures import failures
 from rules.frame import RunFrame
 from rules.ledger_labels import WORK
@@ -57,11 +57,11 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if not numbers.known("is_told"):
+    if not numbers.get("is_told"):
         return Verdict("insufficient_data", "Missing: how the run ended.")
-    if not numbers.known("failed"):
+    if not numbers.get("failed"):
         return Verdict("passed", "The run didn't end in a failure.")
-    run, lost = numbers.known("run_seconds") or 0.0, numbers.known("lost_seconds")
+    run, lost = numbers.get("run_seconds") or 0.0, numbers.get("lost_seconds")
     if lost is None:
         return Verdict("insufficient_data", "Missing: when work was last saved.")
     summary = (
@@ -70,7 +70,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
     if run < values["late_seconds"] or lost < values["lost_seconds"]:
         return Verdict("passed", summary)
-    lost = within(lost, run)
+    lost = clamp_seconds(lost, run)
     return Verdict(
         "fired",
         summary,

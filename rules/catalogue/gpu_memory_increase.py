@@ -53,12 +53,12 @@ from rules.activity import first_step_end_seconds, working
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
 from rules.checkpoints import checkpoint_spans
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import gpu_memory_table
 from rules.windows import needed_seconds, start_up
-from rules.wording import counted, lacking, lasting, some_gpus
+from rules.wording import lasting, some_gpus, write_count, write_shortage
 
 PARTS, FEWEST_PARTS = 20, 8
 SHORTEST_PART_SECONDS, LONGEST_PART_SECONDS = 10.0, 300.0
@@ -88,9 +88,9 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if not (numbers.known("gpus_count") or 0.0):
+    if not (numbers.get("gpus_count") or 0.0):
         return Verdict("not_applicable", "The run was given no GPU.")
-    if numbers.known("has_begun") == 0:
+    if numbers.get("has_begun") == 0:
         return Verdict("insufficient_data", "No GPU has been used so far.")
     needed, seen = needed_seconds(values, numbers), numbers.by_entity("seen_seconds")
     steady, last = numbers.by_entity("steadiness"), numbers.by_entity("last_pct")
@@ -112,7 +112,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("passed", f"No steady rise{most}.")
     worst = max(bad, key=lambda g: bad[g])
     fills = last[worst] + bad[worst] >= 100
-    unsaved = numbers.known("unsaved_seconds")
+    unsaved = numbers.get("unsaved_seconds")
     lost = "" if unsaved is None else f" When it is full, {lasting(unsaved)} of work is lost."
     return Verdict(
         "fired",
@@ -128,12 +128,12 @@ def _what_lacks(numbers: Numbers, judged: Collection[str], needed: float) -> str
     """Say why GPUs other than those in `judged` can't be judged."""
     seen = {g: s for g, s in numbers.by_entity("seen_seconds").items() if g not in judged}
     if short := [seconds for seconds in seen.values() if seconds < needed]:
-        known = lacking(max(short), needed, "of used GPU memory after settling")
+        known = write_shortage(max(short), needed, "of used GPU memory after settling")
         return f"Not enough data: {known}."
     parts = numbers.by_entity("parts_count")
     if few := [parts[gpu] for gpu in seen if parts.get(gpu, FEWEST_PARTS) < FEWEST_PARTS]:
         each = f"of at least {SHORTEST_PART_SECONDS:.0f} s with used GPU memory"
-        return f"Not enough data: {counted(max(few), 'part')} {each}, {FEWEST_PARTS} needed."
+        return f"Not enough data: {write_count(max(few), 'part')} {each}, {FEWEST_PARTS} needed."
     return "Missing: used GPU memory as a share of its size."
 
 
@@ -196,7 +196,7 @@ def _unsaved_seconds(frame: RunFrame) -> float:
         for node in frame.nodes.values()
         for span in checkpoint_spans(node, frame.duration_seconds)
     ]
-    return within(frame.duration_seconds - max(ends, default=0.0), frame.duration_seconds)
+    return clamp_seconds(frame.duration_seconds - max(ends, default=0.0), frame.duration_seconds)
 
 
 RULE = Rule(

@@ -37,7 +37,7 @@ from __future__ import annotations
 from rules.category import GPU
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict
-from rules.wording import lacking
+from rules.wording import write_shortage
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -64,7 +64,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         known = [seen[node] for node in missing if node in seen]
         if not known:
             return Verdict("insufficient_data", "Missing: samples of the node.")
-        short = lacking(max(known), needed, "of samples of the node")
+        short = write_shortage(max(known), needed, "of samples of the node")
         return Verdict("insufficient_data", f"Not enough data: {short}.")
     return _fired(missing, gpus, late)
 

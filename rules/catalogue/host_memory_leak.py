@@ -49,11 +49,11 @@ from numpy.typing import NDArray
 
 from rules.activity import work_began, working
 from rules.category import SIZING
-from rules.evidence import after
+from rules.evidence import series_after
 from rules.frame import NodeFrame, RunFrame
 from rules.rule import Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
-from rules.wording import lacking, lasting
+from rules.wording import lasting, write_shortage
 
 MIB, GIB = 2.0**20, 2.0**30
 PARTS, FEWEST_PARTS, FEWEST_STEPS = 12, 8, 120
@@ -110,7 +110,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 
 def _what_lacks(seen: dict[str, float], needed: float) -> str:
     if short := [seconds for seconds in seen.values() if seconds < needed]:
-        known = lacking(min(short), needed, "of the processes' memory after settling")
+        known = write_shortage(min(short), needed, "of the processes' memory after settling")
         return f"Not enough data: {known}."
     return "Missing: the processes' memory in most parts of the time."
 
@@ -155,7 +155,7 @@ def _judged(node: NodeFrame) -> pd.Series[float] | None:
         return None
     memory = working(node, node.series("tree.rss_bytes"))
     settled = node.warm_up_end_seconds() + SETTLING_SECONDS
-    return after(memory, max([settled, *_later_epochs(node)[:1]]))
+    return series_after(memory, max([settled, *_later_epochs(node)[:1]]))
 
 
 def _later_epochs(node: NodeFrame) -> list[float]:
@@ -255,7 +255,7 @@ def _in_use_ratio(node: NodeFrame, memory: pd.Series[float], rise: float) -> flo
     """Return the rise of the memory in use over that of the processes; None if unknown."""
     for name in OTHERS:
         known = node.series(name)
-        within = after(known, float(memory.index[0]))
+        within = series_after(known, float(memory.index[0]))
         if within is not None and rise > 0 and len(within) > PARTS:
             within = within[within.index <= memory.index[-1]]
             times = within.index.to_numpy(dtype=float)

@@ -59,7 +59,7 @@ estimate.
 from __future__ import annotations
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.hangs import earliest_end_seconds, find_hangs
 from rules.intervals import total_seconds
@@ -88,14 +88,14 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    hung, run = numbers.known("hung_seconds"), numbers.known("run_seconds") or 0.0
+    hung, run = numbers.get("hung_seconds"), numbers.get("run_seconds") or 0.0
     if hung is None:
         return Verdict(
             "insufficient_data", "Missing: training steps, or the utilisation of GPUs or cores."
         )
     if hung <= 0:
         return Verdict("passed", "The run was never without progress for long.")
-    lost = within(hung, run)
+    lost = clamp_seconds(hung, run)
     return Verdict(
         "fired",
         _summary(numbers, lost),
@@ -104,18 +104,18 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high",
         dedupe_key="hung",
-        may_stop=bool(numbers.known("is_certain")),
+        may_stop=bool(numbers.get("is_certain")),
     )
 
 
 def _summary(numbers: Numbers, lost: float) -> str:
-    count, longest = numbers.known("hangs_count") or 1.0, numbers.known("longest_seconds") or lost
+    count, longest = numbers.get("hangs_count") or 1.0, numbers.get("longest_seconds") or lost
     summary = f"The run made no progress for {lasting(lost)}"
     if count > 1:
         summary += f", in {count:.0f} stretches of up to {lasting(longest)}"
-    if numbers.known("is_certain"):
+    if numbers.get("is_certain"):
         return f"{summary}: no step ended, and neither GPUs nor processes worked."
-    if numbers.known("has_steps"):
+    if numbers.get("has_steps"):
         return (
             f"{summary}: no step ended, and nothing is known to have worked. Not all of its own "
             "CPU time, reads and writes, memory and suspended processes were seen."

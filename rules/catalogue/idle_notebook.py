@@ -33,7 +33,7 @@ from __future__ import annotations
 import pandas as pd
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.idle import BY_MACHINE, cores_idle, gpus_idle, has_gpus, is_by_machine
 from rules.intervals import intervals_where, total_seconds
@@ -65,16 +65,16 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if numbers.known("steps_count"):
+    if numbers.get("steps_count"):
         return Verdict("not_applicable", "Not an interactive session: the run has training steps.")
-    idle, run = numbers.known("idle_seconds"), numbers.known("run_seconds") or 0.0
+    idle, run = numbers.get("idle_seconds"), numbers.get("run_seconds") or 0.0
     if idle is None:
         return Verdict("insufficient_data", "Missing: the utilisation of the cores or of the GPUs.")
     if idle <= 0:
         return Verdict(
             "passed", f"The session was never idle for {lasting(values['idle_seconds'])}."
         )
-    lost, by_machine = within(idle, run), numbers.known("is_by_machine")
+    lost, by_machine = clamp_seconds(idle, run), numbers.get("is_by_machine")
     return Verdict(
         "fired",
         f"The session was idle for {lasting(lost)}{BY_MACHINE if by_machine else ''}.",

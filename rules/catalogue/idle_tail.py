@@ -39,9 +39,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
-from rules.idle import BY_MACHINE, has_gpus, idle, is_by_machine, tail_seconds
+from rules.idle import BY_MACHINE, has_gpus, is_by_machine, is_idle, tail_seconds
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.told import A_PHASE, A_STEP, AN_EVENT, last_told_seconds
 from rules.told_evidence import ALONE, LEAST_SECONDS
@@ -55,7 +55,7 @@ LABELS = ("idle_tail",)
 def measure(frame: RunFrame, values: Values) -> Numbers:
     limits = values["idle_gpu_pct"], values["idle_cores_pct"]
     tail = tail_seconds(frame, *limits)
-    resting = idle(frame, *limits)
+    resting = is_idle(frame, *limits)
     is_known = resting is not None and len(resting) > 0
     never_worked = resting is not None and is_known and bool(resting.all())
     numbers = {
@@ -71,20 +71,20 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if not numbers.known("is_known"):
+    if not numbers.get("is_known"):
         return Verdict(
             "insufficient_data", "Missing: the utilisation of all GPUs, or of the run's cores."
         )
-    if numbers.known("never_worked"):
+    if numbers.get("never_worked"):
         return Verdict(
             "not_applicable", "The run never used its GPUs or cores, so it has no idle tail."
         )
-    tail, run = numbers.known("tail_seconds"), numbers.known("run_seconds") or 0.0
+    tail, run = numbers.get("tail_seconds"), numbers.get("run_seconds") or 0.0
     if tail is None:
         return Verdict("insufficient_data", "Missing: most samples after the last work.")
     if not tail:
         return Verdict("passed", "The machines were not idle at the end of the run.")
-    judged_by = BY_MACHINE if numbers.known("is_by_machine") else ""
+    judged_by = BY_MACHINE if numbers.get("is_by_machine") else ""
     summary = f"The machines were idle for the last {lasting(tail)} of the run{judged_by}."
     enough = max(values["share_pct"] / 100 * run, values["least_seconds"])
     is_long = tail >= min(values["idle_seconds"], enough)
@@ -92,7 +92,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     is_alone = tail >= values["alone_seconds"] and share >= values["alone_share_pct"]
     if not is_long and not is_alone:
         return Verdict("passed", summary)
-    lost = within(tail, run)
+    lost = clamp_seconds(tail, run)
     return Verdict(
         "fired",
         summary,

@@ -51,16 +51,16 @@ import numpy as np
 
 from rules.activity import cores, own_cores
 from rules.category import DATA
-from rules.evidence import after, percentile, within
+from rules.evidence import clamp_seconds, percentile, series_after
 from rules.frame import NodeFrame, RunFrame
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.processes import are_cores_own
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stalls import wasted_wait_seconds
 from rules.step_time import step_time
 from rules.told_evidence import LEAST_SECONDS
 from rules.training_loop import share_pct, training_loaders
-from rules.wording import counted, lacking, lasting
+from rules.wording import lasting, write_count, write_shortage
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.6, 0.9
 WINDOW_SECONDS = 10.0
@@ -80,7 +80,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers = {
         "wait_share_pct": step.own_share_pct,
         "measured_share_pct": share_pct(step.measured_seconds, step.seconds),
-        "wait_seconds": within(step.own_wait_seconds / ranks, frame.duration_seconds),
+        "wait_seconds": clamp_seconds(step.own_wait_seconds / ranks, frame.duration_seconds),
         "step_seconds": step.seconds / ranks,
         "starved_seconds": step.starved_seconds / ranks,
         "steps_count": step.steps / ranks,
@@ -92,25 +92,25 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "cores_per_rank": _cores_per_rank(frame),
     }
     windows = (window for node in frame.nodes.values() for window in _windows(node))
-    return Numbers(numbers, merged(windows, SLACK_SECONDS))
+    return Numbers(numbers, merge_windows(windows, SLACK_SECONDS))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    share, measured = numbers.known("wait_share_pct"), numbers.known("measured_share_pct")
+    share, measured = numbers.get("wait_share_pct"), numbers.get("measured_share_pct")
     if share is None or measured is None or measured < values["measured_share_pct"]:
         return Verdict("insufficient_data", _what_to_measure(numbers, values))
-    steps, seconds = numbers.known("steps_count") or 0.0, numbers.known("step_seconds")
+    steps, seconds = numbers.get("steps_count") or 0.0, numbers.get("step_seconds")
     if steps < values["minimum_steps"]:
-        seen = f"{counted(math.floor(steps), 'step')} of a rank after its first"
+        seen = f"{write_count(math.floor(steps), 'step')} of a rank after its first"
         short = f"{seen}, {values['minimum_steps']:g} needed"
         return Verdict("insufficient_data", f"Not enough data: {short}.")
     if seconds is None:
         return Verdict("insufficient_data", "Missing: the time of the training steps.")
     if seconds < values["minimum_seconds"]:
-        short = lacking(seconds, values["minimum_seconds"], "of steps after the first")
+        short = write_shortage(seconds, values["minimum_seconds"], "of steps after the first")
         return Verdict("insufficient_data", f"Not enough data: {short}.")
-    summary = _summary(share, seconds, numbers.known("starved_seconds") or 0.0)
-    waited = numbers.known("wait_seconds")
+    summary = _summary(share, seconds, numbers.get("starved_seconds") or 0.0)
+    waited = numbers.get("wait_seconds")
     if waited is None:
         return Verdict("insufficient_data", "Missing: the time of the waits for data.")
     if share < values["fire_share_pct"] or waited < values["least_seconds"]:
@@ -167,7 +167,7 @@ def _mean_gpu_busy(frame: RunFrame) -> float | None:
     for node in frame.nodes.values():
         end = _last_step_end(node)
         for number in node.allocated_gpus():
-            busy = after(node.gpu_busy_pct(number), node.warm_up_end_seconds())
+            busy = series_after(node.gpu_busy_pct(number), node.warm_up_end_seconds())
             if busy is not None and (count := int(busy.index.searchsorted(end, side="right"))):
                 means.append(float(busy.to_numpy()[:count].mean()))
     return float(np.mean(means)) if means else None
@@ -185,7 +185,7 @@ def _cpu_busy(frame: RunFrame) -> float | None:
     """
     medians = []
     for node in frame.nodes.values():
-        own = after(own_cores(node, frame.resolution_seconds), node.warm_up_end_seconds())
+        own = series_after(own_cores(node, frame.resolution_seconds), node.warm_up_end_seconds())
         held = (node.hardware.effective_cpus if are_cores_own(node) else 0.0) or cores(node)
         used = percentile(own, 50)
         if used is not None and held > 0:
@@ -211,9 +211,9 @@ def _cores_per_rank(frame: RunFrame) -> float | None:
 
 
 def _what_to_measure(numbers: Numbers, values: Values) -> str:
-    if not (numbers.known("steps_count") or 0.0):
+    if not (numbers.get("steps_count") or 0.0):
         return "No training steps were recorded: call trimtab.wrap(loader) and trimtab.step()."
-    measured = numbers.known("measured_share_pct")
+    measured = numbers.get("measured_share_pct")
     if not measured:
         return "The wait for data was not measured: call trimtab.wrap(loader)."
     if measured >= values["measured_share_pct"]:
@@ -229,13 +229,13 @@ def _claim(numbers: Numbers) -> Claim:
     """Return the claim on the wait, as far as GPUs idled meanwhile. A fix gives back a part of the
     whole wait.
     """
-    longest = numbers.known("run_seconds") or 0.0
-    wait = within(numbers.known("wait_seconds") or 0.0, longest)
-    busy, steps = numbers.known("gpu_busy_pct"), numbers.known("step_seconds") or 0.0
-    steps = max(steps - (numbers.known("starved_seconds") or 0.0), 0.0)
-    idle = wait if busy is None else within((1 - busy / 100) * steps, longest)
-    wasted = numbers.known("wasted_wait_seconds")
-    most = idle if wasted is None else within(wasted, idle)
+    longest = numbers.get("run_seconds") or 0.0
+    wait = clamp_seconds(numbers.get("wait_seconds") or 0.0, longest)
+    busy, steps = numbers.get("gpu_busy_pct"), numbers.get("step_seconds") or 0.0
+    steps = max(steps - (numbers.get("starved_seconds") or 0.0), 0.0)
+    idle = wait if busy is None else clamp_seconds((1 - busy / 100) * steps, longest)
+    wasted = numbers.get("wasted_wait_seconds")
+    most = idle if wasted is None else clamp_seconds(wasted, idle)
     most = min(most, wait)
     if most <= 0:
         return Claim(LABELS, 0.0, 0.0, 0.0)
@@ -244,26 +244,26 @@ def _claim(numbers: Numbers) -> Claim:
 
 
 def _counter_evidence(numbers: Numbers) -> str:
-    busy = numbers.known("gpu_busy_pct")
+    busy = numbers.get("gpu_busy_pct")
     if busy is None:
         return ""
     return f" During these steps the GPUs were busy for {busy:.0f} % of the time."
 
 
 def _advice(numbers: Numbers) -> str:
-    cpu, workers = numbers.known("cpu_busy_p50_pct"), numbers.known("loader_workers")
+    cpu, workers = numbers.get("cpu_busy_p50_pct"), numbers.get("loader_workers")
     if cpu is not None and cpu >= CORES_FULL_PCT:
         return (
             f"The run keeps its cores busy (CPU {cpu:.0f} %), so make data preparation itself "
             "cheaper: vectorise it, store its result, or move the work to the GPU."
         )
-    per_rank = numbers.known("cores_per_rank")
+    per_rank = numbers.get("cores_per_rank")
     each = max(math.floor(per_rank), 1) if per_rank else 0
-    now = "" if workers is None else f" (now {counted(workers, 'loader worker')})"
+    now = "" if workers is None else f" (now {write_count(workers, 'loader worker')})"
     if workers is not None and 0 < each <= workers:
         return (
-            f"There are already {counted(workers, 'loader worker')} for "
-            f"{counted(each, 'core')} a rank, so make data preparation itself cheaper: "
+            f"There are already {write_count(workers, 'loader worker')} for "
+            f"{write_count(each, 'core')} a rank, so make data preparation itself cheaper: "
             "vectorise it, store its result, or read few large files."
         )
     wanted = f"={each}, the cores of a rank" if each else ""

@@ -49,13 +49,13 @@ import pandas as pd
 from rules.activity import working
 from rules.bottleneck import patience_parameters
 from rules.category import GPU
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.gpus import gpu_counts, unfit
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.sagemaker_statistics import distance
 from rules.windows import needed_seconds
-from rules.wording import lacking
+from rules.wording import write_shortage
 
 EDGES = np.arange(0.0, 101.0, 2.0)
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
@@ -84,20 +84,20 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if (numbers.known("gpus_count") or 0.0) < 2:
+    if (numbers.get("gpus_count") or 0.0) < 2:
         return Verdict("not_applicable", "The run was given fewer than two GPUs.")
     if reason := unfit(numbers):
         return reason
-    known, given = numbers.known("known_gpus_count") or 0.0, numbers.known("gpus_count") or 0.0
-    if (numbers.known("used_gpus_count") or 0.0) < 2:
+    known, given = numbers.get("known_gpus_count") or 0.0, numbers.get("gpus_count") or 0.0
+    if (numbers.get("used_gpus_count") or 0.0) < 2:
         if known < given:
             return Verdict("insufficient_data", "Missing: the utilisation of some GPUs.")
         return Verdict("not_applicable", "Only one GPU was used: see unused_gpus.")
-    run = numbers.known("run_seconds") or 0.0
-    seen, needed = numbers.known("seen_seconds"), needed_seconds(values, numbers)
-    apart, difference = numbers.known("distance"), numbers.known("difference_pct")
+    run = numbers.get("run_seconds") or 0.0
+    seen, needed = numbers.get("seen_seconds"), needed_seconds(values, numbers)
+    apart, difference = numbers.get("distance"), numbers.get("difference_pct")
     if seen is not None and seen < needed:
-        short = lacking(seen, needed, "of work with both GPUs known")
+        short = write_shortage(seen, needed, "of work with both GPUs known")
         return Verdict("insufficient_data", f"Not enough data: {short}.")
     if seen is None or apart is None or difference is None:
         return Verdict("insufficient_data", "Missing: work during which both GPUs are known.")
@@ -107,7 +107,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     )
     if not (apart > values["threshold"] and difference >= values["minimum_difference_pct"]):
         return Verdict("passed", summary)
-    lost = within((numbers.known("lost_share_pct") or 0.0) / 100 * seen, min(seen, run))
+    lost = clamp_seconds((numbers.get("lost_share_pct") or 0.0) / 100 * seen, min(seen, run))
     return Verdict(
         "fired",
         summary,

@@ -32,13 +32,13 @@ minute are ours, and so is the estimate that half to all of it can be avoided.
 from __future__ import annotations
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.lost_steps import run_steps
 from rules.machine_time import seconds_of_run
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.step_ranges import lost_count
-from rules.wording import counted
+from rules.wording import write_count
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 MOST_WINDOWS = 500
@@ -48,13 +48,13 @@ LABELS = ("lost",)
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
     steps = run_steps(frame)
-    windows = steps.lost()
+    windows = steps.lost_seconds()
     by_node = {key: steps.nodes[key].seconds_in(spans) for key, spans in windows.items()}
     numbers = {
         "run_seconds": frame.duration_seconds,
         "steps_are_known": float(not steps.is_lost_unknown),
         "lost_seconds": seconds_of_run(frame, by_node),
-        "lost_steps_count": float(lost_count(steps.ranges, steps.kept())),
+        "lost_steps_count": float(lost_count(steps.ranges, steps.kept_steps())),
     }
     found = [
         Window(span.start_seconds, span.end_seconds, key)
@@ -65,17 +65,17 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    lost, run = numbers.known("lost_seconds"), numbers.known("run_seconds") or 0.0
+    lost, run = numbers.get("lost_seconds"), numbers.get("run_seconds") or 0.0
     if lost is None:
         return Verdict("insufficient_data", "Missing: the time of the steps that were done again.")
-    steps = numbers.known("lost_steps_count") or 0.0
+    steps = numbers.get("lost_steps_count") or 0.0
     share = round(100 * lost / run, 6) if run > 0 else 0.0
-    summary = f"{counted(steps, 'step')} done again later: {share:.1f} % of the held time."
+    summary = f"{write_count(steps, 'step')} done again later: {share:.1f} % of the held time."
     if share < values["share_pct"] or lost < values["least_seconds"]:
-        if not numbers.known("steps_are_known"):
+        if not numbers.get("steps_are_known"):
             return Verdict("insufficient_data", "Missing: the step at which an attempt resumed.")
         return Verdict("passed", summary if steps else "No step was done again.")
-    lost = within(lost, run)
+    lost = clamp_seconds(lost, run)
     return Verdict(
         "fired",
         summary,

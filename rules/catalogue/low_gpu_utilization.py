@@ -48,15 +48,15 @@ to 0.7 of the idle time, 0.5 to 1 for an unused GPU) is our estimate.
 from __future__ import annotations
 
 from rules.category import GPU
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused, idle_seconds
-from rules.intervals import merged
+from rules.intervals import merge_windows
 from rules.ledger_labels import IDLE_GPUS
 from rules.parameter import SAGEMAKER_SAMPLE_SECONDS
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.windows import Windows, gpu_windows, needed_seconds, start_up, worked
-from rules.wording import lacking, named, range_pct, sentence, some_gpus, was
+from rules.windows import Windows, gpu_windows, needed_seconds, series_while_working, start_up
+from rules.wording import name_gpus, range_pct, sentence, some_gpus, was_or_were, write_shortage
 
 EVIDENCE_P95_PCT, EVIDENCE_P5_PCT = 70.0, 10.0
 USED, UNUSED = (0.3, 0.7), (0.5, 1.0)
@@ -75,14 +75,14 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
             measured = _gpu_numbers(node, number, cut, frame.resolution_seconds)
             numbers |= {f"{name}@{entity}": value for name, value in measured.items()}
             windows += _evidence(cut, entity, frame.resolution_seconds)
-    return Numbers(numbers, merged(windows, slack_seconds=2 * frame.resolution_seconds))
+    return Numbers(numbers, merge_windows(windows, slack_seconds=2 * frame.resolution_seconds))
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    count = numbers.known("gpus_count") or 0.0
+    count = numbers.get("gpus_count") or 0.0
     if count <= 0:
         return Verdict("not_applicable", "The run was given no GPU.")
-    if numbers.known("has_begun") == 0:
+    if numbers.get("has_begun") == 0:
         return Verdict("insufficient_data", "No GPU has been used so far.")
     kinds = _kinds(numbers, values)
     if bad := {gpu: kind for gpu, kind in kinds.items() if kind != "well used"}:
@@ -101,7 +101,7 @@ def _what_lacks(numbers: Numbers, kinds: dict[str, str], unjudged: str, values: 
     short = [s for gpu, s in seen.items() if gpu not in kinds and s < needed]
     if not short:
         return f"Missing: the utilisation of {unjudged} after warm-up."
-    known = lacking(max(short), needed, "after warm-up")
+    known = write_shortage(max(short), needed, "after warm-up")
     return f"Not enough data: the utilisation of {unjudged} is known for {known}."
 
 
@@ -132,7 +132,7 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
         if gpus := [gpu for gpu, own in bad.items() if own == kind]:
             measured = [p95[gpu] for gpu in gpus], [p5[gpu] for gpu in gpus]
             words = _words(kind, *measured)
-            parts.append(f"{some_gpus(len(gpus), count)} {words}: {named(gpus, p95)}")
+            parts.append(f"{some_gpus(len(gpus), count)} {words}: {name_gpus(gpus, p95)}")
     return Verdict(
         "fired",
         sentence("; ".join(parts)) + ".",
@@ -145,7 +145,7 @@ def _fired(numbers: Numbers, bad: dict[str, str], count: float) -> Verdict:
 
 def _words(kind: str, p95: list[float], p5: list[float]) -> str:
     if kind == "unused":
-        return f"{was(len(p95))} never used"
+        return f"{was_or_were(len(p95))} never used"
     if kind == "low":
         return f"had low utilisation (p95 {range_pct(p95)})"
     return f"had fluctuating utilisation (p95 {range_pct(p95)}, p5 {range_pct(p5)})"
@@ -166,13 +166,15 @@ def _advice(kinds: list[str], count: float) -> str:
 
 def _claims(numbers: Numbers, bad: dict[str, str], count: float) -> tuple[Claim, ...]:
     """Return claims on each bad GPU's idle share of the run; on all of one that was never used."""
-    longest = numbers.known("run_seconds") or 0.0
+    longest = numbers.get("run_seconds") or 0.0
     idle = numbers.by_entity("idle_seconds")
     unused = longest * sum(kind == "unused" for kind in bad.values())
-    used = sum(within(idle.get(g, 0.0), longest) for g, kind in bad.items() if kind != "unused")
+    used = sum(
+        clamp_seconds(idle.get(g, 0.0), longest) for g, kind in bad.items() if kind != "unused"
+    )
     shares = (unused / count, ("unused_gpu",), UNUSED), (used / count, IDLE_GPUS, USED)
     return tuple(
-        Claim(labels, within(seconds, longest), *recoverable)
+        Claim(labels, clamp_seconds(seconds, longest), *recoverable)
         for seconds, labels, recoverable in shares
         if seconds > 0
     )
@@ -183,7 +185,7 @@ def _gpu_numbers(
 ) -> dict[str, float | None]:
     """Return the GPU's percentiles, known and idle seconds; None if its utilisation is unknown."""
     busy = node.gpu_busy_pct(number)
-    work = worked(node, busy)
+    work = series_while_working(node, busy)
     if busy is None or work is None:
         names = ("p95_pct", "p5_pct", "whole_run_p99_pct", "seen_seconds", "idle_seconds")
         return dict.fromkeys(names)

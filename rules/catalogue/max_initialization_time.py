@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from rules.activity import work_began
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.intervals import total_seconds
 from rules.parameter import MINUTE_SECONDS
@@ -68,14 +68,14 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    waited, run = numbers.known("initialisation_seconds"), numbers.known("run_seconds") or 0.0
+    waited, run = numbers.get("initialisation_seconds"), numbers.get("run_seconds") or 0.0
     if waited is not None:
         return _judged(waited, run, values, f"Training started after {lasting(waited)}.")
-    if not numbers.known("gpus_are_known"):
+    if not numbers.get("gpus_are_known"):
         return Verdict(
             "insufficient_data", "Missing: training steps, or the utilisation of the GPUs."
         )
-    if numbers.known("is_final"):
+    if numbers.get("is_final"):
         return Verdict("not_applicable", "No step was recorded and no GPU used: see unused_gpus.")
     if run <= values["threshold_seconds"]:
         return Verdict(
@@ -87,7 +87,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
 def _judged(waited: float, run: float, values: Values, summary: str) -> Verdict:
     if not waited > values["threshold_seconds"]:
         return Verdict("passed", summary)
-    lost = within(waited, run)
+    lost = clamp_seconds(waited, run)
     return Verdict(
         "fired",
         summary,

@@ -45,14 +45,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.ledger_labels import WORK
 from rules.metric_direction import is_validation, less_is_better
 from rules.plateau import flat_share
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import events_of
-from rules.wording import counted, lacking, lasting
+from rules.wording import lasting, write_count, write_shortage
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 0.9
 Points = list[tuple[float, float]]
@@ -75,7 +75,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         "values_count": float(len(points)),
         f"values_since_best_count@{name}": float(len(since)),
         "best_at_seconds": best_at,
-        f"since_best_seconds@{name}": within(
+        f"since_best_seconds@{name}": clamp_seconds(
             frame.duration_seconds - best_at, frame.duration_seconds
         ),
     }
@@ -84,14 +84,14 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    measured, run = numbers.by_entity("since_best_seconds"), numbers.known("run_seconds") or 0.0
+    measured, run = numbers.by_entity("since_best_seconds"), numbers.get("run_seconds") or 0.0
     if not measured:
         return Verdict(
             "insufficient_data",
             "No metric such as a loss or accuracy was logged: call trimtab.log().",
         )
     if run <= 0 or run < values["minimum_seconds"]:
-        short = lacking(run, values["minimum_seconds"])
+        short = write_shortage(run, values["minimum_seconds"])
         return Verdict("insufficient_data", f"Not enough data: a run of {short}.")
     [(name, since)] = list(measured.items())[:1]
     count = numbers.by_entity("values_since_best_count").get(name, 0.0)
@@ -99,17 +99,17 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     better = "decreased" if less_is_better(name) else "increased"
     summary = (
         f"{name} has not {better} for the last {lasting(since)}, {share:.0f} % of the run, in "
-        f"{counted(count, 'value')}."
+        f"{write_count(count, 'value')}."
     )
     if share < values["share_pct"]:
         still = f"{name} improved until {lasting(since)} before the end, as far as its noise tells."
         return Verdict("passed", still)
     if count < values["fewest"]:
         since_then = (
-            f"{counted(count, 'value')} of {name} since its best, {values['fewest']:g} needed"
+            f"{write_count(count, 'value')} of {name} since its best, {values['fewest']:g} needed"
         )
         return Verdict("insufficient_data", f"Not enough data: {since_then}.")
-    lost = within(since, run)
+    lost = clamp_seconds(since, run)
     return Verdict(
         "fired",
         summary,

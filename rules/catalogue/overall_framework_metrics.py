@@ -46,11 +46,11 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    others = numbers.known("others_pct")
+    others = numbers.get("others_pct")
     if others is None:
         return Verdict("insufficient_data", "Missing: training steps.")
     names = sorted(n for n in numbers.values if n.endswith("_pct") and n != "others_pct")
-    known = [(name.removesuffix("_pct"), numbers.known(name)) for name in names]
+    known = [(name.removesuffix("_pct"), numbers.get(name)) for name in names]
     parts = [f"{share:.1f} % in {name} steps" for name, share in known if share is not None]
     remark = " (a large share)" if others > REMARK_PCT else ""
     shares = ", ".join([*parts, f"{others:.1f} % between steps"])

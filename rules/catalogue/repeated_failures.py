@@ -29,12 +29,12 @@ again. Three is ours, and so is the estimate that half to all of the lost time c
 from __future__ import annotations
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.failures import failures
 from rules.frame import RunFrame
 from rules.ledger_labels import WORK
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
-from rules.wording import counted, lasting
+from rules.wording import lasting, write_count
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
@@ -54,20 +54,20 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if not numbers.known("is_told"):
+    if not numbers.get("is_told"):
         return Verdict("insufficient_data", "Missing: how the run's processes ended.")
-    count, run = numbers.known("failures_count") or 0.0, numbers.known("run_seconds") or 0.0
-    told = numbers.known("lost_seconds")
-    lost = within(told or 0.0, run)
+    count, run = numbers.get("failures_count") or 0.0, numbers.get("run_seconds") or 0.0
+    told = numbers.get("lost_seconds")
+    lost = clamp_seconds(told or 0.0, run)
     if not count:
         return Verdict("passed", "No failure was seen.")
     if count < values["fewest"]:
         fewer = f"fewer than {values['fewest']:g} aren't judged"
-        return Verdict("passed", f"The run failed {counted(count, 'time')}; {fewer}.")
+        return Verdict("passed", f"The run failed {write_count(count, 'time')}; {fewer}.")
     work = "" if told is None else f" and lost {lasting(lost)} of work"
     return Verdict(
         "fired",
-        f"The run failed {counted(count, 'time')}{work}.",
+        f"The run failed {write_count(count, 'time')}{work}.",
         advice="Read the error of the first failure, and limit the number of restarts.",
         claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
         severity="high",

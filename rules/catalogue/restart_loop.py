@@ -36,16 +36,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.failure_causes import CAUSES
 from rules.frame import RunFrame
 from rules.ledger_labels import LIVES
-from rules.lives import SILENT, Life, lives
+from rules.lives import SILENT, RunLife, lives
 from rules.lost_steps import run_steps
 from rules.machine_time import held_seconds, seconds_of_run
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.step_ranges import RESUMED, StepRange
-from rules.wording import counted
+from rules.wording import write_count
 
 NAMES = (*CAUSES, SILENT)
 WORDS = {
@@ -64,7 +64,7 @@ WORDS = {
 class _Start:
     """`life` None: of an earlier run, of which only the steps are known."""
 
-    life: Life | None
+    life: RunLife | None
     reached: int
     """The highest step; 0: none."""
     is_known: bool = True
@@ -91,25 +91,25 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    count, run = numbers.known("loop_count") or 0.0, numbers.known("run_seconds") or 0.0
-    failed = numbers.known("failed_starts_count") or 0.0
+    count, run = numbers.get("loop_count") or 0.0, numbers.get("run_seconds") or 0.0
+    failed = numbers.get("failed_starts_count") or 0.0
     if count < values["fewest"]:
-        if not numbers.known("steps_are_known"):
+        if not numbers.get("steps_are_known"):
             return Verdict("insufficient_data", "Missing: the steps that a failed start reached.")
         if not failed:
             return Verdict("passed", "No start failed.")
         loop = f"fewer than {values['fewest']:g} in a row without progress"
-        return Verdict("passed", f"{counted(failed, 'failed start')}, {loop}.")
-    step = numbers.known("step_number") or 0.0
-    cause = _cause(numbers.known("cause_number"))
+        return Verdict("passed", f"{write_count(failed, 'failed start')}, {loop}.")
+    step = numbers.get("step_number") or 0.0
+    cause = _cause(numbers.get("cause_number"))
     reached = f"none got beyond step {step:,.0f}" if step else "none reached a step"
-    high = within(numbers.known("after_first_seconds") or 0.0, run)
-    low = within(numbers.known("after_second_seconds") or 0.0, high)
+    high = clamp_seconds(numbers.get("after_first_seconds") or 0.0, run)
+    low = clamp_seconds(numbers.get("after_second_seconds") or 0.0, high)
     return Verdict(
         "fired",
-        f"{counted(count, 'start')} in a row failed{cause}; {reached}.",
+        f"{write_count(count, 'start')} in a row failed{cause}; {reached}.",
         advice="Read the error of the first failure, mend its cause, and limit the restarts.",
-        claims=(Claim.between(LIVES, low, high),),
+        claims=(Claim.from_range(LIVES, low, high),),
         severity="high",
         dedupe_key="restart_loop",
     )
@@ -124,7 +124,7 @@ def _own(frame: RunFrame, short_seconds: float) -> list[_Start]:
 
 
 def _own_start(
-    life: Life, ranges: list[StepRange], has_steps: bool, frame: RunFrame, short_seconds: float
+    life: RunLife, ranges: list[StepRange], has_steps: bool, frame: RunFrame, short_seconds: float
 ) -> _Start:
     began, ended = round(life.began_seconds * 1e6), round(life.ended_seconds * 1e6)
     reached = [r.last for r in ranges if began <= r.began_us < ended]
@@ -136,7 +136,7 @@ def _own_start(
     return _Start(life, 0, is_known)
 
 
-def _has_rows(frame: RunFrame, life: Life) -> bool:
+def _has_rows(frame: RunFrame, life: RunLife) -> bool:
     """Return whether it made steps, of which the numbers aren't known."""
     begin, end = life.began_seconds, life.ended_seconds
     starts = (node.rows[0] for node in run_steps(frame).nodes.values())
@@ -189,7 +189,7 @@ def _cause(number: float | None) -> str:
     return f" ({WORDS[NAMES[int(number)]]})"
 
 
-def _seconds(frame: RunFrame, found: list[Life]) -> float:
+def _seconds(frame: RunFrame, found: list[RunLife]) -> float:
     """Return the time for which nodes were held in these lives, as time of the run."""
     by_node = {
         node.key: sum(held_seconds(node, frame, _span(life)) for life in found)
@@ -198,7 +198,7 @@ def _seconds(frame: RunFrame, found: list[Life]) -> float:
     return seconds_of_run(frame, by_node)
 
 
-def _span(life: Life) -> Window:
+def _span(life: RunLife) -> Window:
     return Window(life.began_seconds, life.ended_seconds)
 
 

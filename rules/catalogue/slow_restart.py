@@ -34,14 +34,14 @@ from __future__ import annotations
 import numpy as np
 
 from rules.category import TIME
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import NodeFrame, RunFrame
 from rules.global_steps import first_rank
-from rules.lives import Life, lives
+from rules.lives import RunLife, lives
 from rules.machine_time import held_seconds, seconds_of_run
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import training_columns
-from rules.wording import counted, lasting
+from rules.wording import lasting, write_count
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 
@@ -66,19 +66,19 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    count, run = numbers.known("restarts_count") or 0.0, numbers.known("run_seconds") or 0.0
-    median, every = numbers.known("restart_seconds"), numbers.known("all_seconds")
+    count, run = numbers.get("restarts_count") or 0.0, numbers.get("run_seconds") or 0.0
+    median, every = numbers.get("restart_seconds"), numbers.get("all_seconds")
     if not count:
         return Verdict("passed", "No restart reached a step.")
     if median is None or every is None:
         return Verdict("insufficient_data", "Missing: how long the restarts took.")
     if count < values["fewest"]:
-        took = f"{counted(count, 'restart')} to the first step took {lasting(median)}"
+        took = f"{write_count(count, 'restart')} to the first step took {lasting(median)}"
         return Verdict("passed", f"{took}; fewer than {values['fewest']:g} aren't judged.")
     share = round(100 * every / run, 6) if run > 0 else 0.0
     each = " each (median)" if count > 1 else ""
     summary = (
-        f"{counted(count, 'restart')} took {lasting(median)}{each} to the first step, "
+        f"{write_count(count, 'restart')} took {lasting(median)}{each} to the first step, "
         f"{share:.1f} % of the run."
     )
     if median < values["restart_seconds"] or share < values["share_pct"]:
@@ -89,7 +89,9 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         summary,
         advice="Keep image, data and compiler cache on the machine; load the checkpoint locally.",
         claims=(
-            Claim(LABELS, within(every, run), RECOVERABLE_LOW * above, RECOVERABLE_HIGH * above),
+            Claim(
+                LABELS, clamp_seconds(every, run), RECOVERABLE_LOW * above, RECOVERABLE_HIGH * above
+            ),
         ),
         severity="high" if share >= 10 else "medium",
         dedupe_key="slow_restart",
@@ -107,7 +109,7 @@ def _waits(node: NodeFrame, frame: RunFrame) -> list[tuple[int, Window]]:
     return found
 
 
-def _begin(node: NodeFrame, life: Life) -> float:
+def _begin(node: NodeFrame, life: RunLife) -> float:
     """Return the start of the time for which the node was held in this life."""
     held = [start for start, end in node.intervals if end > life.began_seconds]
     return max(life.began_seconds, min(held, default=life.began_seconds))

@@ -43,10 +43,10 @@ import pandas as pd
 from rules.activity import own_cores, work_began
 from rules.category import TIME
 from rules.compilation import compile_spans
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import NodeFrame, RunFrame
 from rules.grid import Floats
-from rules.intervals import total_seconds, without
+from rules.intervals import subtract_windows, total_seconds
 from rules.processes import has_neighbours
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.stages import start_up
@@ -89,24 +89,24 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    startup, run = numbers.known("startup_seconds"), numbers.known("run_seconds") or 0.0
+    startup, run = numbers.get("startup_seconds"), numbers.get("run_seconds") or 0.0
     if startup is None:
         return Verdict(
             "insufficient_data", "Missing: training steps, or the utilisation of the GPUs."
         )
     share = 100 * startup / run if run > 0 else 0.0
-    known = {kind: numbers.known(f"{kind}_seconds") for kind in KINDS}
+    known = {kind: numbers.get(f"{kind}_seconds") for kind in KINDS}
     parts = {kind: seconds for kind, seconds in known.items() if seconds is not None}
     into = ", ".join(f"{kind} {lasting(s)}" for kind, s in parts.items() if s >= 1)
     summary = f"Start-up took {lasting(startup)}{f' ({into})' if into else ''}."
     is_long = startup >= values["long_seconds"]
     is_large = share >= values["share_pct"] and startup >= values["least_seconds"]
-    if is_large and not is_long and not numbers.known("is_final"):
+    if is_large and not is_long and not numbers.get("is_final"):
         soon = "Its share of the run is known at the end only."
         return Verdict("insufficient_data", f"{summary} {soon}")
     if not (is_long or is_large):
         return Verdict("passed", summary)
-    lost = within(startup, run)
+    lost = clamp_seconds(startup, run)
     return Verdict(
         "fired",
         f"{summary} That is {share:.0f} % of the run.",
@@ -132,7 +132,7 @@ def _parts(node: NodeFrame, spans: list[Window], resolution_seconds: float) -> d
         if each is not None:
             places = np.searchsorted(times, each.index.to_numpy(dtype=float))
             flags[number, places] = each.to_numpy() >= limits.get(kind, COMPUTING_CORES)
-    rest = without(spans, compile_spans(node))
+    rest = subtract_windows(spans, compile_spans(node))
     told = {"compiling": total_seconds(spans) - total_seconds(rest)}
     lengths = _covered_seconds(times, rest, resolution_seconds)
     counts = lengths > 0

@@ -69,14 +69,14 @@ from numpy.typing import NDArray
 
 from rules.category import STEPS
 from rules.checkpoints import checkpoint_spans
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import Flags, NodeFrame, RunFrame
 from rules.grid import Floats
-from rules.intervals import covered_parts, merged
+from rules.intervals import covered_parts, merge_windows
 from rules.outlier_load import load_words, loads
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.training_loop import phase_spans
-from rules.wording import counted
+from rules.wording import write_count
 
 MODES = ("None", "TRAIN", "EVAL")
 PHASES = (("train", "evaluate"), ("train",), ("evaluate",))
@@ -165,7 +165,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    steps, single = numbers.known("steps_count") or 0.0, numbers.known("single_share_pct")
+    steps, single = numbers.get("steps_count") or 0.0, numbers.get("single_share_pct")
     if single is None:
         return Verdict("insufficient_data", "Missing: steps that took time.")
     if single < LEAST_SINGLE_PCT:
@@ -174,15 +174,16 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", f"Not enough data: {short}.")
     if steps <= values["minimum_steps"]:
         needed = f"more than {values['minimum_steps']:.0f} per rank needed"
-        return Verdict("insufficient_data", f"Not enough data: {counted(steps, 'step')}, {needed}.")
-    count = numbers.known("outliers_count") or 0.0
-    beyond = numbers.known("outliers_beyond_chance_count") or 0.0
-    median, excess = numbers.known("median_seconds") or 0.0, numbers.known("excess_seconds") or 0.0
-    share = numbers.known("outliers_share_pct")
+        return Verdict(
+            "insufficient_data", f"Not enough data: {write_count(steps, 'step')}, {needed}."
+        )
+    count = numbers.get("outliers_count") or 0.0
+    beyond = numbers.get("outliers_beyond_chance_count") or 0.0
+    median, excess = numbers.get("median_seconds") or 0.0, numbers.get("excess_seconds") or 0.0
+    share = numbers.get("outliers_share_pct")
     among = _among(numbers, steps)
-    summary = (
-        f"One rank has {counted(count, 'outlier')} among {among} (median {median:.3g} s a step)."
-    )
+    outliers = write_count(count, "outlier")
+    summary = f"One rank has {outliers} among {among} (median {median:.3g} s a step)."
     if not beyond > values["n_outliers"]:
         return Verdict("passed", summary)
     if share is None:
@@ -193,7 +194,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
             f"{share:.1f} % of one rank's {among} are much longer than the median of "
             f"{median:.3g} s: a second mode of the training, not outliers.",
         )
-    lost = within(excess, numbers.known("run_seconds") or 0.0)
+    lost = clamp_seconds(excess, numbers.get("run_seconds") or 0.0)
     return Verdict(
         "fired",
         f"{summary} Beyond what chance gives, they took {excess:.1f} s longer than the median; "
@@ -201,17 +202,17 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         advice="See what else happens at these times: writing, memory, garbage collection, "
         f"recompilation, other nodes.{load_words(numbers)}",
         claims=(Claim(LABELS, lost, RECOVERABLE_LOW, RECOVERABLE_HIGH),),
-        severity="medium" if lost > 0.05 * (numbers.known("run_seconds") or 0.0) else "low",
+        severity="medium" if lost > 0.05 * (numbers.get("run_seconds") or 0.0) else "low",
         dedupe_key="step_outlier",
     )
 
 
 def _among(numbers: Numbers, steps: float) -> str:
     """Say what was judged."""
-    period, judged = numbers.known("period_steps") or 1.0, numbers.known("judged_count") or steps
+    period, judged = numbers.get("period_steps") or 1.0, numbers.get("judged_count") or steps
     if period <= 1:
         return f"{steps:.0f} steps"
-    return f"{counted(judged, 'block')} of {period:.0f} steps that end with a long one"
+    return f"{write_count(judged, 'block')} of {period:.0f} steps that end with a long one"
 
 
 def _count(node: NodeFrame, phases: Phases) -> float:
@@ -354,7 +355,7 @@ def _recorded_seconds(
     """
     spans = checkpoint_spans(node, end)
     if phase == "train" and "evaluate" not in node.step_phases:
-        spans = list(merged([*spans, *phase_spans(node, "evaluate", end)]))
+        spans = list(merge_windows([*spans, *phase_spans(node, "evaluate", end)]))
     if not spans:
         return np.zeros(len(starts))
     edges = np.array([[w.start_seconds, w.end_seconds] for w in spans])
@@ -386,7 +387,9 @@ def _windows(worst: _RankOutliers) -> tuple[Window, ...]:
     """Return the longest outliers."""
     slowest = np.argsort(-worst.lengths, kind="stable")[:MOST_WINDOWS]
     pairs = zip(worst.starts[slowest], worst.lengths[slowest], strict=True)
-    return merged([Window(float(at), float(at + long), worst.node) for at, long in pairs], 0.5)
+    return merge_windows(
+        [Window(float(at), float(at + long), worst.node) for at, long in pairs], 0.5
+    )
 
 
 RULE = Rule(

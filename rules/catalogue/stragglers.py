@@ -46,12 +46,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rules.category import STEPS
-from rules.evidence import within
+from rules.evidence import clamp_seconds
 from rules.frame import NodeFrame, RunFrame
 from rules.idle import has_gpus
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict
 from rules.training_loop import events_of, seconds_of
-from rules.wording import counted
+from rules.wording import write_count
 
 QUARTERS, LATE_QUARTERS = 4, 3
 FEWEST_TIMED = 3
@@ -99,16 +99,16 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    if numbers.known("has_gpus"):
+    if numbers.get("has_gpus"):
         return Verdict("not_applicable", "The run has GPUs: see load_balancing.")
-    ranks, steps = numbers.known("ranks_count"), numbers.known("steps_count") or 0.0
+    ranks, steps = numbers.get("ranks_count"), numbers.get("steps_count") or 0.0
     late = numbers.by_entity("late_share_pct")
     if not ranks:
         return Verdict("insufficient_data", "Missing: training steps.")
     if ranks < 2:
         return Verdict("not_applicable", "The run has one rank.")
     if steps < values["minimum_steps"]:
-        short = f"{counted(steps, 'step')} of a rank, {values['minimum_steps']:g} needed"
+        short = f"{write_count(steps, 'step')} of a rank, {values['minimum_steps']:g} needed"
         return Verdict("insufficient_data", f"Not enough data: {short}.")
     steady = numbers.by_entity("steady_share_pct")
     known = {rank: share for rank, share in late.items() if rank in steady}
@@ -116,13 +116,13 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return Verdict("insufficient_data", "Missing: the ranks' times in most of the run.")
     rank, share = max(known.items(), key=lambda each: each[1])
     if min(share, steady[rank]) < values["late_share_pct"]:
-        if not numbers.known("is_communication_known"):
+        if not numbers.get("is_communication_known"):
             return Verdict("insufficient_data", _UNKNOWN.format(ranks=ranks))
         if known.keys() != numbers.entities("late_share_pct"):
             return Verdict("insufficient_data", "Missing: the times of some ranks.")
         return Verdict("passed", _summary(ranks, rank, share))
-    run = numbers.known("run_seconds") or 0.0
-    lost = within(numbers.by_entity("late_seconds").get(rank, 0.0), run)
+    run = numbers.get("run_seconds") or 0.0
+    lost = clamp_seconds(numbers.by_entity("late_seconds").get(rank, 0.0), run)
     is_data = numbers.by_entity("is_data").get(rank)
     why = "waits longer for its data" if is_data else "needs longer for itself"
     return Verdict(

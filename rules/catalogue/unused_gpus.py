@@ -46,13 +46,13 @@ from __future__ import annotations
 import pandas as pd
 
 from rules.category import GPU
-from rules.evidence import after, percentile, within
+from rules.evidence import clamp_seconds, percentile, series_after
 from rules.frame import GPU_IN_USE_PCT, UNUSED_PCT, NodeFrame, RunFrame
 from rules.gpus import advice_on_unused
-from rules.idle import mostly
+from rules.idle import is_mostly_set
 from rules.rule import Claim, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.told import GPU_MEMORY, told_gpus
-from rules.wording import lacking, lasting, named, sentence, some_gpus, was
+from rules.wording import lasting, name_gpus, sentence, some_gpus, was_or_were, write_shortage
 
 RECOVERABLE_LOW, RECOVERABLE_HIGH = 0.5, 1.0
 HELD_BYTES = 2**30
@@ -92,11 +92,11 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    count = numbers.known("gpus_count") or 0.0
+    count = numbers.get("gpus_count") or 0.0
     if count <= 0:
         return Verdict("not_applicable", "The run was given no GPU.")
     p99, seen = numbers.by_entity("p99_pct"), numbers.by_entity("seen_seconds")
-    needed = values["final_seconds" if numbers.known("is_final") else "minimum_seconds"]
+    needed = values["final_seconds" if numbers.get("is_final") else "minimum_seconds"]
     known = {g: pct for g, pct in p99.items() if seen.get(g, 0.0) >= needed}
     told = numbers.by_entity("is_told")
     unused = [g for g, pct in known.items() if pct <= values["unused_pct"] and not told.get(g)]
@@ -123,7 +123,7 @@ def _what_lacks(unjudged: str, seen: list[float], needed: float) -> str:
     short = [seconds for seconds in seen if seconds < needed]
     if not short:
         return f"Missing: the utilisation of {unjudged}."
-    known = lacking(max(short), needed)
+    known = write_shortage(max(short), needed)
     return f"Not enough data: the utilisation of {unjudged} is known for {known}."
 
 
@@ -144,7 +144,7 @@ def _lacks_recent(numbers: Numbers, values: Values) -> bool:
 
 
 def _is_long(numbers: Numbers, values: Values) -> bool:
-    return (numbers.known("run_seconds") or 0.0) > values["recent_seconds"]
+    return (numbers.get("run_seconds") or 0.0) > values["recent_seconds"]
 
 
 def _none_in_use(
@@ -153,7 +153,7 @@ def _none_in_use(
     """Return the verdict on GPUs of which none is in use. Before its end, the run may still start
     to use them.
     """
-    if not numbers.known("is_final"):
+    if not numbers.get("is_final"):
         return Verdict("insufficient_data", "No GPU has been used so far.")
     if len(known) < count:
         return Verdict("insufficient_data", "Missing: the utilisation of some GPUs.")
@@ -161,10 +161,10 @@ def _none_in_use(
 
 
 def _fired(numbers: Numbers, unused: list[str], stopped: dict[str, float], count: float) -> Verdict:
-    run = numbers.known("run_seconds") or 0.0
+    run = numbers.get("run_seconds") or 0.0
     whole = max(count, float(len(unused) + len(stopped)))
     share = len(unused) / whole
-    wasted = within(share * run + sum(min(s, run) for s in stopped.values()) / whole, run)
+    wasted = clamp_seconds(share * run + sum(min(s, run) for s in stopped.values()) / whole, run)
     return Verdict(
         "fired",
         _summary(numbers, unused, stopped, count),
@@ -179,16 +179,15 @@ def _summary(numbers: Numbers, unused: list[str], stopped: dict[str, float], cou
     parts, every = [], numbers.by_entity("p99_pct")
     if unused:
         some = sentence(some_gpus(len(unused), count))
-        parts.append(f"{some} {was(len(unused))} never used: {named(unused, every)}.")
+        parts.append(f"{some} {was_or_were(len(unused))} never used: {name_gpus(unused, every)}.")
     if stopped:
         least = lasting(min(stopped.values()))
         some = sentence(some_gpus(len(stopped), count))
-        parts.append(
-            f"{some} {was(len(stopped))} idle for the last {least}: {named(stopped, every)}."
-        )
+        which = name_gpus(stopped, every)
+        parts.append(f"{some} {was_or_were(len(stopped))} idle for the last {least}: {which}.")
     if held := _held(numbers, [*unused, *stopped]):
         gib = max(held.values()) / 2**30
-        parts.append(f"Up to {gib:.1f} GiB of memory is in use on {named(held, every)}.")
+        parts.append(f"Up to {gib:.1f} GiB of memory is in use on {name_gpus(held, every)}.")
     return " ".join(parts)
 
 
@@ -209,10 +208,10 @@ def _held(numbers: Numbers, gpus: list[str]) -> dict[str, float]:
 def _gpu_numbers(
     busy: pd.Series[float], frame: RunFrame, values: Values, since: float | None
 ) -> dict[str, float | None]:
-    judged = busy if since is None else after(busy, since)
+    judged = busy if since is None else series_after(busy, since)
     step, length = frame.resolution_seconds, values["recent_seconds"]
     is_long = frame.duration_seconds > length
-    recent = after(busy, frame.duration_seconds - length) if is_long else None
+    recent = series_after(busy, frame.duration_seconds - length) if is_long else None
     is_known = recent is not None and len(recent) * step >= KNOWN_SHARE * length
     p99 = percentile(recent, 99) if is_known else None
     idles = p99 is not None and p99 <= values["unused_pct"]
@@ -225,7 +224,7 @@ def _gpu_numbers(
 
 def _idle_seconds(busy: pd.Series[float], frame: RunFrame, unused_pct: float) -> float:
     """Return the time from its last use to the end; blips don't count."""
-    used = busy.index[mostly(busy > unused_pct).to_numpy(dtype=bool)]
+    used = busy.index[is_mostly_set(busy > unused_pct).to_numpy(dtype=bool)]
     last = float(used[-1]) + frame.resolution_seconds if len(used) else 0.0
     return max(frame.duration_seconds - last, 0.0)
 

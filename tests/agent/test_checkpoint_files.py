@@ -75,6 +75,6 @@ def test_after_a_slow_file_none_is_read() -> None:
     """Reading is on the training's time."""
     files, told = CheckpointFiles(), Told()
     for size in (10, 20, 30):
-        files.saved(told, FarAway(bytes(size)))
-    files.saved(told, io.BytesIO(bytes(40)))
+        files.record_save(told, FarAway(bytes(size)))
+    files.record_save(told, io.BytesIO(bytes(40)))
     assert (told.sizes, FarAway.reads) == ([10], 1)

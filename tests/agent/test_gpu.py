@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.sources.gpu.inventory import Card, Inventory, allocated
+from trimtab.sources.gpu.inventory import Card, Inventory, allocated_cards
 from trimtab.sources.gpu.nvml import unwritten_mappings
 from trimtab.sources.gpu.outages import Outages
 from trimtab.wire import Gpu
@@ -325,12 +325,12 @@ CARDS = [
     ],
 )
 def test_visible_devices_are_read_as_cuda_reads_them(visible, ours):
-    assert allocated(visible, CARDS) == [number in ours for number in range(3)]
+    assert allocated_cards(visible, CARDS) == [number in ours for number in range(3)]
 
 
 @given(st.text(alphabet="0123456789,-GPUMIGabcdef /"))
 def test_no_value_of_visible_devices_breaks_the_agent(visible):
-    assert len(allocated(visible, CARDS)) == 3
+    assert len(allocated_cards(visible, CARDS)) == 3
 
 
 def test_the_list_of_gpus_is_reported_only_when_it_has_grown():
@@ -368,7 +368,7 @@ def test_pauses_grow_and_each_outage_is_recorded_once(monkeypatch):
         now[0] += 1
     assert tried[:5] == [0, 10, 30, 70, 150]
     assert tried[-1] - tried[-2] == 600
-    outages.ended(0)
+    outages.end_outage(0)
     assert [kind for kind, _ in told] == ["gpu_gap", "gpu_back"]
     assert told[-1][1] == {"gpu": 0, "seconds": 3600.0}
 

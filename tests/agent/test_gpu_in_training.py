@@ -69,10 +69,10 @@ def test_steps_on_the_gpu_are_read_when_it_has_passed_them_and_never_before():
         cuda.gpu_ms = 1500.0 * second
         clock.mark(cuda, 10 * second, second * 10**9)
         cuda.passed = max(0, second - 1)
-        found += clock.passed()
+        found += clock.take_passed_steps()
     assert found == [StepsOnGpu(10, 1_500_000_000, 1_000_000_000)] * 3
     cuda.passed = 6
-    assert clock.passed() == [StepsOnGpu(10, 1_500_000_000, 1_000_000_000)] * 2
+    assert clock.take_passed_steps() == [StepsOnGpu(10, 1_500_000_000, 1_000_000_000)] * 2
 
 
 def test_events_are_used_again_and_a_gpu_far_behind_gets_no_more_of_them():
@@ -80,7 +80,7 @@ def test_events_are_used_again_and_a_gpu_far_behind_gets_no_more_of_them():
     for second in range(100):
         clock.mark(cuda, second, second)
         cuda.passed = second
-        clock.passed()
+        clock.take_passed_steps()
     assert cuda.made <= 3
     for second in range(100, 150):
         clock.mark(cuda, second, second)

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab.draft import Draft
+from trimtab.draft import SegmentDraft
 from trimtab.loops import TrainingLoops
 from trimtab.sampler import Sampler
 from trimtab.sources.gpu import busy, energy, nvml, schedule
-from trimtab.sources.procfile import Reading, Span
-from trimtab.timeline import Timeline
+from trimtab.sources.procfile import Reading, SeriesSpan
+from trimtab.timeline import SessionTimeline
 
 HOUR = 3600.0
 H200_MS = {
@@ -101,7 +101,7 @@ def drive(plan: schedule.Schedule, clock: Clock, pauses: Iterator[float]) -> dic
     planned: dict[str, float] = {}
     for pause in pauses:
         clock.now += pause
-        for query in plan.due(clock.now):
+        for query in plan.due_queries(clock.now):
             query.answer(clock.now)
         for query in plan.queries:
             shortest = min(query.planned_seconds, planned.get(query.name, float("inf")))
@@ -220,7 +220,7 @@ def test_the_energy_of_a_run_is_that_of_the_counter(seed, seconds):
             clock.now += pause
             if len(shown) == 0:
                 began = joules
-            for query in plan.due(clock.now):
+            for query in plan.due_queries(clock.now):
                 query.answer(clock.now)
             shown.append(each.power()["energy_joules_total"])
         each.count()
@@ -235,7 +235,7 @@ def test_the_energy_of_a_run_is_that_of_the_counter(seed, seconds):
     st.lists(st.tuples(st.integers(1, 8000), st.integers(0, 100)), min_size=1, max_size=40),
 )
 def test_means_of_spans_keep_their_integral_whatever_the_ticks(pauses_ms, spans_ms):
-    draft, at = Draft(0, 500), 0
+    draft, at = SegmentDraft(0, 500), 0
     for pause in pauses_ms:
         at += pause
         draft.add(at * 10**6, {"host.x_count": 0})
@@ -244,7 +244,7 @@ def test_means_of_spans_keep_their_integral_whatever_the_ticks(pauses_ms, spans_
         since, until = until, min(at, until + lasts)
         integral += value * (until - since)
         if until > since:
-            draft.fill(Span("gpu0.sm_active_pct", since * 10**6, until * 10**6, value, value))
+            draft.fill(SeriesSpan("gpu0.sm_active_pct", since * 10**6, until * 10**6, value, value))
     (block,) = draft.blocks()
     column = block.columns.get("gpu0.sm_active_pct", [None] * len(pauses_ms))
     ends = [0, *block.times_ms]
@@ -257,10 +257,12 @@ def test_means_of_spans_keep_their_integral_whatever_the_ticks(pauses_ms, spans_
 
 
 def test_a_counter_that_is_read_rarely_grows_evenly_in_between():
-    draft = Draft(0, 500)
+    draft = SegmentDraft(0, 500)
     for second in range(1, 11):
         draft.add(second * 10**9, {"gpu0.power_watts": 300})
-    draft.fill(Span("gpu0.throttled_thermal_ns_total", 10**9, 9 * 10**9, 5 * 10**9, 9 * 10**9))
+    draft.fill(
+        SeriesSpan("gpu0.throttled_thermal_ns_total", 10**9, 9 * 10**9, 5 * 10**9, 9 * 10**9)
+    )
     (block,) = draft.blocks()
     grown = block.columns["gpu0.throttled_thermal_ns_total"]
     assert grown == [5 * 10**9 + n * 5 * 10**8 for n in range(9)] + [None]
@@ -269,7 +271,7 @@ def test_a_counter_that_is_read_rarely_grows_evenly_in_between():
 class Late:
     """A source that answers for the last tenth of a second and more, half a second late."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: SessionTimeline) -> None:
         self._timeline = timeline
         self._asked_ns: list[int] = []
         self._until_ns = self._timeline.started_mono_ns
@@ -286,17 +288,17 @@ class Late:
     def answered_until_ns(self) -> float:
         return self._until_ns
 
-    def take_spans(self) -> list[Span]:
+    def take_spans(self) -> list[SeriesSpan]:
         answered = self._asked_ns[-1 if self.has_settled else -6 :][0]
         since, self._until_ns = self._until_ns, max(self._until_ns, answered)
         value = len(self._asked_ns)
-        return [Span("gpu0.sm_active_pct", since, self._until_ns, value, value)]
+        return [SeriesSpan("gpu0.sm_active_pct", since, self._until_ns, value, value)]
 
 
 def test_a_segment_waits_for_answers_about_its_last_ticks(tmp_path: Path, monkeypatch):
     monkeypatch.setattr("trimtab.sampler.SEAL_SECONDS", 1.0)
 
-    timeline, sealed = Timeline(), []
+    timeline, sealed = SessionTimeline(), []
     late = Late(timeline)
     loops = TrainingLoops(tmp_path, timeline)
     sampler = Sampler([late], loops, timeline, 0.1, lambda d, *_: sealed.append(d), late)

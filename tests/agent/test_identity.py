@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab import git, identity
-from trimtab.identity import Server
-from trimtab.redaction import redacted, secrets_of
-from trimtab.timeline import Timeline, uuid7
+from trimtab.identity import ServiceAccess
+from trimtab.redaction import redact_command, secrets_of
+from trimtab.timeline import SessionTimeline, uuid7
 from trimtab.wire import LIMITS
 
-SERVER = Server("https://trimtab.example", "tt_abcdefgh")
+SERVER = ServiceAccess("https://trimtab.example", "tt_abcdefgh")
 
 
 def test_a_new_run_id_is_a_version_7_uuid_that_sorts_by_time():
@@ -34,8 +34,10 @@ def test_the_nodes_of_one_launch_share_a_run(name):
     assert first == second
     assert first.version == 5
     assert first != identity.run_id(SERVER, {name: "4712"})
-    assert first != identity.run_id(Server("https://other.example", SERVER.token), {name: "4711"})
-    assert first != identity.run_id(Server(SERVER.url, "tt_zzzzzzzz"), {name: "4711"})
+    assert first != identity.run_id(
+        ServiceAccess("https://other.example", SERVER.token), {name: "4711"}
+    )
+    assert first != identity.run_id(ServiceAccess(SERVER.url, "tt_zzzzzzzz"), {name: "4711"})
 
 
 def test_two_launchers_with_one_number_are_two_runs():
@@ -116,7 +118,7 @@ def test_the_state_of_the_repository_is_declared(tmp_path):
         subprocess.run(["git", "-C", tmp_path, *settings, *words], check=True)
 
     subprocess.run(["git", "init", "-q", "-b", "main", tmp_path], check=True)
-    assert git.state(tmp_path) == git.State(branch="main")
+    assert git.state(tmp_path) == git.RepositoryState(branch="main")
     (tmp_path / "a").write_text("1")
     run("add", "a")
     run("commit", "-q", "-m", "one")
@@ -124,7 +126,7 @@ def test_the_state_of_the_repository_is_declared(tmp_path):
     assert (len(clean.commit), clean.branch, clean.dirty) == (40, "main", False)
     (tmp_path / "a").write_text("2")
     assert git.state(tmp_path).dirty
-    assert git.state(tmp_path / "nowhere") == git.State()
+    assert git.state(tmp_path / "nowhere") == git.RepositoryState()
 
 
 SECRETS = [
@@ -144,7 +146,7 @@ SECRETS = [
 
 @pytest.mark.parametrize(("command", "expected"), SECRETS, ids=str)
 def test_a_secret_is_taken_out(command, expected):
-    assert redacted(command) == expected
+    assert redact_command(command) == expected
 
 
 ORDINARY = [
@@ -164,7 +166,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize("command", ORDINARY, ids=str)
 def test_ordinary_arguments_stay_readable(command):
-    assert redacted(command) == command
+    assert redact_command(command) == command
 
 
 def test_the_values_of_secret_variables_are_found_wherever_they_stand():
@@ -175,16 +177,16 @@ def test_the_values_of_secret_variables_are_found_wherever_they_stand():
     }
     secrets = secrets_of(environment)
     assert secrets == ["plainwordsecret"]
-    assert redacted(["run", "xplainwordsecretx"], secrets) == ["run", "x[redacted]x"]
+    assert redact_command(["run", "xplainwordsecretx"], secrets) == ["run", "x[redacted]x"]
 
 
 @given(st.lists(st.text(max_size=30), max_size=6))
 def test_redaction_keeps_the_number_of_words_and_never_fails(command):
-    assert len(redacted(command)) == len(command)
+    assert len(redact_command(command)) == len(command)
 
 
 def test_session_time_is_the_monotonic_clock_while_nothing_is_suspended():
-    timeline = Timeline()
+    timeline = SessionTimeline()
     time.sleep(0.05)
     mono = time.monotonic_ns()
     assert timeline.from_monotonic_ns(mono) == pytest.approx(timeline.now_ns(), abs=20_000_000)

@@ -14,7 +14,7 @@ import termios
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.kept_stderr import MOST_BYTES, LastLines, without_escapes
+from trimtab.kept_stderr import MOST_BYTES, LastLines, strip_escapes
 from trimtab.redaction import REDACTED, redacted_lines
 
 from tests.agent.conftest import trimtab_command
@@ -52,7 +52,7 @@ AROUND = st.sampled_from(
 def kept(text: bytes, *secrets: str) -> list[str]:
     lines = LastLines()
     lines.add(text)
-    return lines.redacted(secrets)
+    return lines.read_redacted(secrets)
 
 
 @given(TOKENS, AROUND)
@@ -71,7 +71,7 @@ def test_values_with_the_name_of_a_secret_are_redacted(value, named, around):
 @given(st.text(min_size=8, max_size=60).filter(str.strip), st.integers(0, 60))
 def test_values_of_secret_variables_are_redacted_even_between_escapes(value, at):
     """A program that colours its output may do so within the value."""
-    plain = without_escapes(value.replace("\r", " ").replace("\n", " ")).strip()
+    plain = strip_escapes(value.replace("\r", " ").replace("\n", " ")).strip()
     if len(plain) < 8:
         return
     coloured = plain[:at] + "\x1b[31m" + plain[at:] + "\x1b[0m"
@@ -85,8 +85,8 @@ def test_whatever_is_written_in_whatever_pieces_is_bounded_and_without_escapes(l
     whole.add(stream)
     for at in range(0, len(stream), size):
         pieces.add(stream[at : at + size])
-    found = pieces.redacted([])
-    assert found == whole.redacted([])
+    found = pieces.read_redacted([])
+    assert found == whole.read_redacted([])
     assert len(found) <= 50
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "".join(found))
 

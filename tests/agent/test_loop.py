@@ -12,7 +12,7 @@ import pytest
 import trimtab as sdk
 from trimtab import ring
 from trimtab.loops import TrainingLoops
-from trimtab.timeline import Timeline
+from trimtab.timeline import SessionTimeline
 from trimtab.wire import LIMITS
 
 WAITS_AND_STEPS = """
@@ -125,7 +125,7 @@ with trimtab.phase("train"):
 
 def test_steps_faster_than_the_ring_are_counted_as_lost(tmp_path):
     writer = ring.RingWriter(str(tmp_path), rank=3)
-    timeline = Timeline()
+    timeline = SessionTimeline()
     loops = TrainingLoops(tmp_path, timeline)
     told = ring.CAPACITY + 5_000
     for _ in range(told):
@@ -277,7 +277,7 @@ def test_a_foreign_file_in_the_run_folder_is_ignored(tmp_path: Path):
     (tmp_path / "1.ring").write_bytes(b"x" * 100)
     (tmp_path / "2.ring").write_bytes(b"")
     (tmp_path / "3.ring").write_bytes(ring.MAGIC + b"\0" * 100)
-    sealed = TrainingLoops(tmp_path, Timeline()).seal(0)
+    sealed = TrainingLoops(tmp_path, SessionTimeline()).seal(0)
     assert (sealed.steps, sealed.summaries, sealed.events) == ([], [], [])
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.spool import Spool
 from trimtab.spool.eviction import make_room
 from trimtab.uploader import ANSWERED_HEADER, Courier
@@ -56,7 +56,7 @@ def spool(tmp_path: Path) -> Spool:
 
 @pytest.fixture
 def courier(spool: Spool, service: Service) -> Courier:
-    return Courier(spool, Server(service.url, TOKEN), lambda text: None)
+    return Courier(spool, ServiceAccess(service.url, TOKEN), lambda text: None)
 
 
 def _segment(session: str, run: str, seq: int) -> bytes:
@@ -170,7 +170,7 @@ def test_status_shows_what_was_refused_and_sync_dead_sends_it(
     trimtab, online, spool, service, tmp_path
 ):
     session = _with_artefact(spool, tmp_path)
-    destination = Server(service.url, TOKEN).destination
+    destination = ServiceAccess(service.url, TOKEN).destination
     with sqlite3.connect(spool.path) as rows:
         rows.execute("UPDATE sessions SET destination = ?, owner = ''", (destination,))
     service.answer = lambda request: FINAL

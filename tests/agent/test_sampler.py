@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from trimtab.draft import Draft
-from trimtab.loops import Sealed, TrainingLoops
+from trimtab.draft import SegmentDraft
+from trimtab.loops import LoopRecords, TrainingLoops
 from trimtab.sampler import Sampler
 from trimtab.sources import Reading
 from trimtab.spool import Spool
-from trimtab.timeline import Timeline
+from trimtab.timeline import SessionTimeline
 from trimtab.wire import decode_segment
 
 from tests.agent.conftest import trimtab_command
@@ -52,9 +52,11 @@ class Broken:
         raise self._errors[0]
 
 
-def _sampled(sources, tmp_path: Path, seconds: float) -> list[tuple[Draft, Sealed, int]]:
-    sealed: list[tuple[Draft, Sealed, int]] = []
-    timeline = Timeline()
+def _sampled(
+    sources, tmp_path: Path, seconds: float
+) -> list[tuple[SegmentDraft, LoopRecords, int]]:
+    sealed: list[tuple[SegmentDraft, LoopRecords, int]] = []
+    timeline = SessionTimeline()
     sampler = Sampler(
         sources, TrainingLoops(tmp_path, timeline), timeline, 0.1, lambda *s: sealed.append(s)
     )
@@ -75,8 +77,8 @@ def test_a_failing_source_is_missing_and_the_others_go_on(tmp_path):
 
 def test_a_changed_interval_begins_a_segment_of_its_own_and_is_no_gap(tmp_path, monkeypatch):
     monkeypatch.setattr("trimtab.sampler._GAP_SECONDS", 0.1)
-    sealed: list[Draft] = []
-    loops, timeline = TrainingLoops(tmp_path, Timeline()), Timeline()
+    sealed: list[SegmentDraft] = []
+    loops, timeline = TrainingLoops(tmp_path, SessionTimeline()), SessionTimeline()
     sampler = Sampler([Steady()], loops, timeline, 0.6, lambda draft, *_: sealed.append(draft))
     sampler.start()
     sampler.set_interval(0.1)
@@ -101,7 +103,7 @@ def test_ticks_are_dated_by_when_they_were_read(tmp_path):
 
 
 def test_a_series_that_appears_later_is_missing_before():
-    draft = Draft(10**9, 500)
+    draft = SegmentDraft(10**9, 500)
     draft.add(10**9, {"host.a_pct": 1})
     draft.add(2 * 10**9, {"host.a_pct": 2, "gpu0.busy_pct": 5})
     draft.add(3 * 10**9, {"gpu0.busy_pct": 6, "host.never_pct": None})

@@ -612,7 +612,7 @@ def test_what_the_command_waited_before_its_end_is_known_once_it_is_reaped():
         root.kill()
         root.wait()
     assert waited is not None
-    tree.reaped(1.0, waited + 3.0)
+    tree.note_root_end(1.0, waited + 3.0)
     assert 3.0 <= tree.read()["tree.starved_seconds_total"] - before < 3.1
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from trimtab.spool import CAP_BYTES, Spool, open_spool
 from trimtab.spool.eviction import make_room
 from trimtab.spool.filesystem import is_network
-from trimtab.spool.thinning import emptied, thinned
+from trimtab.spool.thinning import empty_segment, thin_segment
 from trimtab.wire import (
     Block,
     Event,
@@ -199,7 +199,7 @@ def test_thinning_keeps_min_mean_max_and_count(values):
     clock = SessionClock(UUID(int=8), "boot", 10**18, 0)
     block = Block(list(range(len(values))), {"host.a_pct": values})
     segment = Segment(RUN, "job", 0, "m", clock, 0, 0, 10_000, 500, [block])
-    small = decode_segment(encode_segment(thinned(segment)))
+    small = decode_segment(encode_segment(thin_segment(segment)))
     known = [value for value in values if value is not None]
     columns = {name: column[0] for name, column in small.blocks[0].columns.items()}
     if not known:
@@ -209,8 +209,8 @@ def test_thinning_keeps_min_mean_max_and_count(values):
     assert columns["host.a_pct:max"] == max(known)
     assert columns["host.a_pct:count"] == len(known)
     assert columns["host.a_pct:mean"] == pytest.approx(sum(known) / len(known), abs=1e-3)
-    assert thinned(thinned(segment)) == thinned(segment)
-    assert decode_segment(encode_segment(emptied(segment))).refused == []
+    assert thin_segment(thin_segment(segment)) == thin_segment(segment)
+    assert decode_segment(encode_segment(empty_segment(segment))).refused == []
 
 
 def test_dead_letters_are_bounded_and_the_newest_stay(tmp_path, monkeypatch):
@@ -326,7 +326,7 @@ def test_a_file_that_breaks_under_way_moves_the_spool_into_memory(tmp_path):
     assert spool.path is None
     assert "segments" in spool.problem
     assert spool.waiting([session]).body == b"body"
-    assert spool.undeclared([session])[0].body == b"declaration"
+    assert spool.waiting_declarations([session])[0].body == b"declaration"
 
 
 def test_numbers_of_one_session_are_not_those_of_another(tmp_path: Path):

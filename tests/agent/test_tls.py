@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from trimtab.identity import Server
-from trimtab.transport import Connection
+from trimtab.identity import ServiceAccess
+from trimtab.transport import ServiceConnection
 
 from tests.agent.conftest import TOKEN
 from tests.agent.service import Service
@@ -54,9 +54,9 @@ def test_https_trusts_an_authority_that_is_in_the_systems_bundle_only(secured, f
     (folder / "0badbeef.0").symlink_to(certificate)  # not found by this name
     monkeypatch.setenv("SSL_CERT_DIR", str(folder))
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    connection = Connection(Server(service.url, TOKEN))
+    connection = ServiceConnection(ServiceAccess(service.url, TOKEN))
     assert "CERTIFICATE_VERIFY_FAILED" in connection.get("runs/1").problem
-    connection = Connection(Server(service.url, TOKEN))
+    connection = ServiceConnection(ServiceAccess(service.url, TOKEN))
     with_bundle = partial(ssl.create_default_context, cafile=certificate)
     monkeypatch.setattr(ssl, "create_default_context", with_bundle)
     assert connection.get("runs/1").status == 200

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab import together
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.spool import Spool
 from trimtab.uploader import Courier
 from trimtab.wire import (
@@ -61,7 +61,7 @@ def _segment(clock: SessionClock, seq: int) -> Segment:
 
 
 def _courier(spool: Spool, url: str) -> Courier:
-    return Courier(spool, Server(url, TOKEN), lambda problem: None)
+    return Courier(spool, ServiceAccess(url, TOKEN), lambda problem: None)
 
 
 def _drain(courier: Courier, session: str, seconds: float = 20) -> None:
@@ -216,7 +216,7 @@ def test_it_says_what_was_answered_and_does_what_is_asked(spool, new):
     session = _session(spool, 3)
     spool.acknowledge(session, 0)
     obeyed: list = []
-    courier = Courier(spool, Server(new.url, TOKEN), lambda p: None, session, obeyed.append)
+    courier = Courier(spool, ServiceAccess(new.url, TOKEN), lambda p: None, session, obeyed.append)
     directives = [{"id": str(uuid4()), "kind": "stop"}]
     again = {"resend": [[session, 0]], "directives": directives}
     new.answer = lambda r: Reply(document=again if r.path.endswith("/2") else {})

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.spool import Spool
 from trimtab.uploader import Courier, Uploader
 from trimtab.wire import (
@@ -35,8 +35,8 @@ def spool(tmp_path: Path) -> Spool:
 
 
 @pytest.fixture
-def server(service) -> Server:
-    return Server(service.url, TOKEN)
+def server(service) -> ServiceAccess:
+    return ServiceAccess(service.url, TOKEN)
 
 
 def _session(spool: Spool, destination: str, count: int = 1) -> str:
@@ -47,7 +47,7 @@ def _session(spool: Spool, destination: str, count: int = 1) -> str:
     return session
 
 
-def _courier(spool: Spool, server: Server) -> tuple[Courier, list[str]]:
+def _courier(spool: Spool, server: ServiceAccess) -> tuple[Courier, list[str]]:
     said: list[str] = []
     return Courier(spool, server, said.append), said
 
@@ -125,7 +125,7 @@ def test_the_next_agent_sends_what_a_killed_one_left(online, service, tmp_path):
     """Only sessions whose process is dead are taken over; their body arrives unchanged."""
     spool = Spool(tmp_path / "state" / "spool.sqlite3") if _made(tmp_path / "state") else None
     assert spool
-    session = _session(spool, Server(service.url, TOKEN).destination)
+    session = _session(spool, ServiceAccess(service.url, TOKEN).destination)
     other = subprocess.run(
         trimtab_command("sync"), env=online, capture_output=True, text=True, timeout=30
     )
@@ -389,14 +389,14 @@ def test_a_declaration_goes_before_the_segments_and_again_when_it_changed(spool,
 
 def test_a_base_path_in_the_address_is_kept(spool, service):
     session = _session(spool, "")
-    courier, _ = _courier(spool, Server(f"{service.url}/sub/", TOKEN))
+    courier, _ = _courier(spool, ServiceAccess(f"{service.url}/sub/", TOKEN))
     assert courier.send_one([session])
     assert service.requests[0].path.startswith("/sub/api/v1/runs/")
 
 
 def test_an_address_that_is_none_is_refused_by_name(spool):
     with pytest.raises(ValueError, match="ftp://here"):
-        Courier(spool, Server("ftp://here", TOKEN), print)
+        Courier(spool, ServiceAccess("ftp://here", TOKEN), print)
 
 
 def test_a_bad_address_does_not_keep_the_command_from_running(trimtab, environment):
@@ -408,7 +408,7 @@ def test_a_bad_address_does_not_keep_the_command_from_running(trimtab, environme
 def test_flush_returns_at_the_first_failure(spool, service):
     service.answer = lambda request: Reply(status=500)
     session = _session(spool, "")
-    uploader = Uploader(spool, Server(service.url, TOKEN), session, print)
+    uploader = Uploader(spool, ServiceAccess(service.url, TOKEN), session, print)
     uploader.start()
     began = time.monotonic()
     uploader.flush(5)
@@ -419,7 +419,7 @@ def test_the_uploader_goes_on_after_an_outage(spool, service):
     replies = iter([Reply(status=503), Reply(status=500)])
     service.answer = lambda request: next(replies, Reply())
     session = _session(spool, "", count=3)
-    uploader = Uploader(spool, Server(service.url, TOKEN), session, print)
+    uploader = Uploader(spool, ServiceAccess(service.url, TOKEN), session, print)
     uploader.start()
     until = time.monotonic() + 10
     while spool.contents().waiting and time.monotonic() < until:

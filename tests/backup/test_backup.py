@@ -105,7 +105,7 @@ def test_compaction_and_deletion_in_the_middle_take_nothing_from_it(services, tm
 
     path = tmp_path / "backup.tar"
     before = named_keys()
-    making.make(path, making.Wanted(True, False), meanwhile("Copying objects", work))
+    making.make_backup(path, making.BackupScope(True, False), meanwhile("Copying objects", work))
     assert refused
     compaction.delete_replaced(timezone.now() + DAY)
     assert not before <= stored_keys(service.place.objects_url), "now they are deleted"
@@ -120,9 +120,9 @@ def test_retention_waits_until_a_backup_is_done(services, tmp_path):
     service = used(services)
     workspace = Run.objects.get(pk=service.runs[0]).workspace
     Run.objects.filter(pk=service.runs[0]).update(deleted_at=timezone.now() - 40 * DAY)
-    rounds.want_all()
-    with object_hold.held():
-        rounds.carry_out(workspace.pk)
+    rounds.queue_rounds()
+    with object_hold.hold_objects():
+        rounds.run_round(workspace.pk)
         row = RetentionRound.objects.get(workspace=workspace)
         assert Run.objects.filter(pk=service.runs[0]).exists()
         assert (row.attempts, row.error, row.lease) == (0, "", None)

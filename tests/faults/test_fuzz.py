@@ -7,16 +7,16 @@ import math
 import pytest
 
 from bench import fuzz
-from bench.fuzz import Decoder, tried
-from bench.fuzz_decoders import every
+from bench.fuzz import Decoder, try_inputs
+from bench.fuzz_decoders import all_decoders
 from bench.fuzz_http import tried_over_http
 
-DECODERS = {decoder.name: decoder for decoder in every()}
+DECODERS = {decoder.name: decoder for decoder in all_decoders()}
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_no_hostile_input_breaks_a_decoder(name):
-    result = tried(DECODERS[name], 150, seed=1)
+    result = try_inputs(DECODERS[name], 150, seed=1)
     assert result.outcomes.total() == 150
     assert result.problems == []
 
@@ -25,7 +25,7 @@ def test_no_hostile_input_breaks_a_decoder(name):
 @pytest.mark.parametrize("name", DECODERS)
 def test_none_of_many_hostile_inputs_breaks_a_decoder(name):
     inputs = math.ceil(10_000 * DECODERS[name].share)
-    assert tried(DECODERS[name], inputs, seed=2).problems == []
+    assert try_inputs(DECODERS[name], inputs, seed=2).problems == []
 
 
 @pytest.mark.long
@@ -50,7 +50,7 @@ def test_it_names_the_input_that_breaks_a_decoder():
         if number < 50:
             raise KeyError(number)
 
-    result = tried(Decoder("numbers", lambda chance: chance.randrange(100), decode, ()), 40, 3)
+    result = try_inputs(Decoder("numbers", lambda chance: chance.randrange(100), decode, ()), 40, 3)
     assert len(result.problems) == result.outcomes["failed"] > 0
     assert result.problems[0].startswith("seed 3, input ")
     assert "KeyError" in result.problems[0]
@@ -62,6 +62,6 @@ def test_it_ends_a_decoder_that_hangs(monkeypatch):
             pass
 
     monkeypatch.setattr(fuzz, "MOST_SECONDS", 0.05)
-    result = tried(Decoder("hanging", lambda chance: 0, hang, ()), 1, 0)
+    result = try_inputs(Decoder("hanging", lambda chance: 0, hang, ()), 1, 0)
     assert result.outcomes == {"failed": 1}
     assert "HangError" in result.problems[0]

@@ -161,7 +161,9 @@ def test_a_conversion_that_takes_too_long_is_ended_and_charged(held, bucket, mon
 
 def test_a_folder_in_which_a_process_still_works_is_neither_swept_nor_used(held, bucket):
     row = held("First")
-    process = hosting.Child(hosting.task_of(row, hosting._limits(row)), scratch.folder_of(row))
+    process = hosting.ConversionProcess(
+        hosting.task_of(row, hosting._limits(row)), scratch.folder_of(row)
+    )
     try:
         deadline = time.monotonic() + 60
         while not process.stage:

@@ -22,7 +22,7 @@ from webapp.background import claims
 from webapp.imports import allowance, queue, tasks, waiting
 from webapp.imports.models import Import
 from webapp.quotas.models import ImportUse
-from webapp.retention.tasks import carry_out
+from webapp.retention.tasks import run_retention
 from webapp.runs.models import Artefact, Run
 
 pytestmark = pytest.mark.django_db
@@ -142,7 +142,7 @@ def test_zero_is_no_limit(agent, settings, name):
         setattr(settings, setting, 0)
     use_up(agent, name)
     assert begin(agent).status_code == 200
-    left = allowance.remaining(Workspace.objects.get())
+    left = allowance.remaining_allowance(Workspace.objects.get())
     assert left.cpu_seconds > 10**9
     assert left.unpacked_bytes > 10**15
 
@@ -174,7 +174,7 @@ def test_it_counts_every_attempt(agent):
     for _ in range(2):
         tasks.convert(row.artefact_id)
         used.append(ImportUse.objects.get().cpu_seconds)
-        claims.try_again(queue.KIND, Import.objects.all())
+        claims.retry_failed(queue.KIND, Import.objects.all())
     assert 0 < used[0] < used[1]
     assert allowance.pause(Workspace.objects.get()) is None
     tasks.convert(row.artefact_id)
@@ -228,7 +228,7 @@ def test_it_keeps_a_profile_that_waits_for_the_quota(agent, clock, client):
     row = Import.objects.latest("pk")
     held = claims.claim(queue.KIND, row.artefact_id)
     assert held is not None
-    assert waiting.put_off(held)
+    assert waiting.wait_for_quota(held)
     row.refresh_from_db()
     assert timedelta(minutes=50) < row.due_at - timezone.now() <= timedelta(hours=1)
     sign_in(client, Membership.VIEWER)
@@ -239,16 +239,16 @@ def test_it_keeps_a_profile_that_waits_for_the_quota(agent, clock, client):
     clock.now += DAY
     again = claims.claim(queue.KIND, row.artefact_id)
     assert again is not None
-    assert not waiting.put_off(again)
+    assert not waiting.wait_for_quota(again)
 
 
 def test_it_deletes_counts_after_35_days(agent, clock):
     use_up(agent, "imports")
     clock.now += 35 * DAY
-    carry_out()
+    run_retention()
     assert ImportUse.objects.exists()
     clock.now += HOUR
-    carry_out()
+    run_retention()
     assert not ImportUse.objects.exists()
 
 

@@ -14,7 +14,7 @@ from advisor.importers.storing import store_recording
 from advisor.importers.tally import Tally
 from advisor.store.index import from_ms
 from advisor.store.memory import MemoryStore
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from rules.frame import Hardware
 
 START_MS = 1_767_225_600_000
@@ -44,7 +44,7 @@ def test_metrics_are_kept_whatever_their_order(monkeypatch):
     store, tally = MemoryStore(), Tally()
     (node,) = store_recording(store, Logged(tally, times + outside), UUID(int=1), tally)
 
-    reader = Reader(store, node.history("node", Hardware()))
+    reader = NodeReader(store, node.history("node", Hardware()))
     found = [
         (row["time_ms"], row["data"])
         for hour in reader.hours(node.started_at, node.ended_at)

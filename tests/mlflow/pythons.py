@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.overhead_peers import installed
+from bench.overhead_peers import install_package
 
 VARIABLES = {"mlflow": "TRIMTAB_TEST_MLFLOW_PYTHON", "mlflow<3": "TRIMTAB_TEST_MLFLOW_2_PYTHON"}
 """Requirement -> variable: the current release, and the last one before version 3."""
@@ -33,6 +33,6 @@ def _kept(requirement: str, *more: str) -> str:
     kept = Path.home() / ".cache" / "trimtab-bench"
     kept.mkdir(parents=True, exist_ok=True)
     try:
-        return installed(requirement, kept, *more)
+        return install_package(requirement, kept, *more)
     except (OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"{requirement} can't be installed: {error}")

@@ -143,7 +143,7 @@ def test_a_workspace_s_searches_have_a_share_of_each_minute(mlflow, stranger, ru
 def test_a_workspace_has_one_long_search_at_a_time(mlflow, stranger, runs, monkeypatch):
     monkeypatch.setattr(effort, "SHORT_SECONDS", 0)
     said = {"experiment_ids": [mlflow.experiment()]}
-    running = effort.bounded(Workspace.objects.get(name="Ours").pk, [1, 2])
+    running = effort.bound_effort(Workspace.objects.get(name="Ours").pk, [1, 2])
     next(running)
     assert refusal(mlflow.post("runs/search", **said)) == (429, "REQUEST_LIMIT_EXCEEDED")
     theirs = [stranger.experiment("theirs")]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.comparison.attribution import CostFactors, attribute
-from advisor.comparison.wording import why
+from advisor.comparison.wording import describe_causes
 
 RUN_1 = CostFactors(Decimal("6.15672"), Decimal("14.688"), 3, Decimal(503))
 RUN_2 = CostFactors(Decimal("1.06675"), Decimal("3.825"), 2, Decimal(502))
@@ -245,10 +245,10 @@ def test_figures_that_dont_belong_together_are_not_attributed():
 
 
 def test_it_says_in_words_what_made_the_difference():
-    assert why(attribute(RUN_1, RUN_2)) == (
+    assert describe_causes(attribute(RUN_1, RUN_2)) == (
         "−$5.09 in total: −$3.91 instance type, −$1.18 node count, −$0.0058 duration."
     )
-    assert why(None) == why(attribute(RUN_1, RUN_1)) == ""
+    assert describe_causes(None) == describe_causes(attribute(RUN_1, RUN_1)) == ""
 
 
 def on_own_gpus(

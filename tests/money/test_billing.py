@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.costing.billing import AS_HELD, Billing, as_document, billed, from_document
+from advisor.costing.billing import AS_HELD, Billing, as_document, bill_use, from_document
 from advisor.costing.cost import NodeUse, cost_of_run, shares_on_machine
 from advisor.pricing.book import PriceBook
 from advisor.pricing.price import PriceKey, PriceRow
@@ -27,14 +27,14 @@ def use(start: datetime = NOON, seconds: int = 1000) -> NodeUse:
 
 @given(held=st.integers(1, 10**6), seconds=st.integers(0, 10**6), kept=st.integers(0, 10**5))
 def test_the_cost_is_that_of_the_billed_and_the_retained_seconds(held, seconds, kept):
-    cost = cost_of_run([billed(use(seconds=held), Billing(seconds, kept))], BOOK)
+    cost = cost_of_run([bill_use(use(seconds=held), Billing(seconds, kept))], BOOK)
     assert cost.total_usd == (seconds + kept) * Decimal("0.001")
     assert sum(part.usd for part in cost.parts) == cost.total_usd
 
 
 def test_the_retained_time_is_paid_on_its_own_days():
     late = use(datetime(2026, 6, 24, 23, 50, tzinfo=UTC), seconds=600)
-    parts = cost_of_run([billed(late, Billing(300, 1200))], BOOK).parts
+    parts = cost_of_run([bill_use(late, Billing(300, 1200))], BOOK).parts
     assert [(part.day.day, part.usd) for part in parts] == [
         (24, Decimal("0.3")),
         (25, Decimal("1.2")),
@@ -42,11 +42,11 @@ def test_the_retained_time_is_paid_on_its_own_days():
 
 
 def test_a_machine_of_no_known_time_costs_what_is_billed():
-    assert cost_of_run([billed(use(seconds=0), Billing(500))], BOOK).total_usd == Decimal("0.5")
+    assert cost_of_run([bill_use(use(seconds=0), Billing(500))], BOOK).total_usd == Decimal("0.5")
 
 
 def test_a_shared_machine_is_retained_once():
-    one, other = billed(use(), Billing(1000, 100)), use(NOON + timedelta(seconds=500), 100)
+    one, other = bill_use(use(), Billing(1000, 100)), use(NOON + timedelta(seconds=500), 100)
     scaled = shares_on_machine([one, NodeUse("2", KEY, other.intervals)], ["1"])
     assert len({each.share for each in scaled}) > 1
     assert cost_of_run(scaled, BOOK).total_usd == Decimal("1.05")

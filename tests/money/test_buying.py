@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.advice.buying import Buying
-from advisor.advice.commitment import MachineUse, busy_shares, committed
+from advisor.advice.commitment import MachineUse, busy_shares, count_committed
 from advisor.advice.order import joint_saving_usd
 from advisor.advice.recommendation import Recommendation
 from advisor.pricing.book import PriceBook
@@ -165,7 +165,7 @@ def test_commitments_fit_the_use_whatever_it_was(
     assert len(shares) <= 4
     assert all(0 < share <= 1 for share in shares)
     break_even = float(usd / NOW_USD)
-    count = committed(shares, break_even)
+    count = count_committed(shares, break_even)
     assert all(share > break_even for share in shares[:count])
     advised = reserving(str(usd), use)
     assert (advised is None) == (count == 0)

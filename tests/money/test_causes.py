@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from advisor.successive.causes import Measured, causes
+from advisor.successive.causes import RunFigures, causes
 
 
-def run(phases: dict[str, float] | None = None, **figures: Any) -> Measured:
-    return Measured(phases or {}, figures)
+def run(phases: dict[str, float] | None = None, **figures: Any) -> RunFigures:
+    return RunFigures(phases or {}, figures)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_the_heaviest_four_come_first():
 
 
 def test_it_names_what_moved_along_with_the_cost():
-    def run(train: float, wait: float, step: float) -> Measured:
-        return Measured(
+    def run(train: float, wait: float, step: float) -> RunFigures:
+        return RunFigures(
             {"initialise": 10.0, "train": train},
             {"data_wait_share": wait, "step_seconds_p50": step, "gpu_busy_p95_pct": None},
         )

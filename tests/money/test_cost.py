@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.costing.cost import NodeUse, cost_of_run, merged, shares_on_machine
+from advisor.costing.cost import NodeUse, cost_of_run, merge_intervals, shares_on_machine
 from advisor.money import display_usd, rounded_usd
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
@@ -266,7 +266,7 @@ starts_and_ends = st.lists(st.tuples(times, times).map(sorted).map(tuple), min_s
 
 @given(starts_and_ends)
 def test_merged_intervals_are_in_order_with_breaks_between_them_and_hold_the_same_time(given_ones):
-    joined = merged(given_ones)
+    joined = merge_intervals(given_ones)
     assert all(end < following for (_, end), (following, _) in pairwise(joined))
     assert {edge for each in joined for edge in each} <= {
         edge for each in given_ones for edge in each
@@ -300,7 +300,7 @@ def test_a_start_is_billed_to_the_minimum_at_least_and_each_second_once(given_on
 def _cut(given_ones):
     """Return the same times without overlaps, cut at each end."""
     edges = sorted({edge for each in given_ones for edge in each})
-    empty = [(start, end) for start, end in merged(given_ones) if start == end]
+    empty = [(start, end) for start, end in merge_intervals(given_ones) if start == end]
     cut = [
         (start, end)
         for start, end in pairwise(edges)

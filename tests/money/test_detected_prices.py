@@ -47,7 +47,7 @@ def detected(answer: Answer, *gpus: Gpu) -> NodeFacts:
         stub.close()
     assert found is not None
     facts = NodeFacts("m", gpus=list(gpus))
-    platforms.fill_in(facts, found, {})
+    platforms.fill_node_facts(facts, found, {})
     return facts
 
 

@@ -22,21 +22,23 @@ from advisor.probing.bootstrap import Rate
 from advisor.probing.loop_speed import LoopSpeed
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import Demand
-from advisor.sizing.interruptions import InterruptionRate, Seen, interruption_rate
+from advisor.sizing.interruptions import InterruptionRate, SeenInterruptions, interruption_rate
 from advisor.sizing.spot import Interruptions, best_interval_seconds
 from rules.engine import Judgement
 from rules.rule import Numbers, Verdict
 from tests.money.recovered import claim, recovered
 
 HOUR = 3600.0
-LIKE = Seen("aws", "us-east-1", "g5.xlarge", 0, 0.0)
+LIKE = SeenInterruptions("aws", "us-east-1", "g5.xlarge", 0, 0.0)
 
 
-def seen(count: int, hours: float, name: str = "g5.xlarge", region: str = "us-east-1") -> Seen:
-    return Seen("aws", region, name, count, hours)
+def seen(
+    count: int, hours: float, name: str = "g5.xlarge", region: str = "us-east-1"
+) -> SeenInterruptions:
+    return SeenInterruptions("aws", region, name, count, hours)
 
 
-def rate(*rows: Seen, assumed: float = 24.0) -> InterruptionRate:
+def rate(*rows: SeenInterruptions, assumed: float = 24.0) -> InterruptionRate:
     found = interruption_rate(rows, LIKE, assumed)
     assert found is not None
     return found

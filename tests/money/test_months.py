@@ -33,7 +33,7 @@ def months(zone: str) -> list[Month]:
     """Return months from before the earliest run to after the latest. Each begins at midnight
     there.
     """
-    found = [Month(YEAR - 1, 12, ZoneInfo(zone)).shifted(n) for n in range(15)]
+    found = [Month(YEAR - 1, 12, ZoneInfo(zone)).months_later(n) for n in range(15)]
     for month in found:
         local = month.start.astimezone(ZoneInfo(zone))
         assert (local.day, local.time()) == (1, time())

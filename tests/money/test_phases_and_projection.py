@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from advisor.costing.metric_cost import (
     MOST_POINTS,
     BestValue,
-    Trained,
+    MetricsAndCost,
     best_values,
     improvements,
     metric_costs,
@@ -118,8 +118,10 @@ def test_it_projects_nothing_where_nothing_is_known_or_left(work, parameters):
     assert projection(Decimal("1"), 100.0, 90.0, work, parameters) is None
 
 
-def trained(*points: tuple[float, float], usd: str = "10", name: str = "val_loss") -> Trained:
-    return Trained({name: improvements(name, points)}, Decimal(usd), 100.0)
+def trained(
+    *points: tuple[float, float], usd: str = "10", name: str = "val_loss"
+) -> MetricsAndCost:
+    return MetricsAndCost({name: improvements(name, points)}, Decimal(usd), 100.0)
 
 
 def test_the_cost_until_the_best_value_that_both_runs_reached():
@@ -131,8 +133,12 @@ def test_the_cost_until_the_best_value_that_both_runs_reached():
 
 
 def test_more_is_better_for_an_accuracy_and_a_name_that_tells_nothing_is_left_out():
-    a = Trained({"top1": improvements("top1", [(1, 0.3), (2, 0.7)]), "lr": [[0, 1]]}, None, 9.0)
-    b = Trained({"top1": improvements("top1", [(1, 0.1), (5, 0.6)]), "lr": [[0, 1]]}, None, 9.0)
+    a = MetricsAndCost(
+        {"top1": improvements("top1", [(1, 0.3), (2, 0.7)]), "lr": [[0, 1]]}, None, 9.0
+    )
+    b = MetricsAndCost(
+        {"top1": improvements("top1", [(1, 0.1), (5, 0.6)]), "lr": [[0, 1]]}, None, 9.0
+    )
     (cost,) = metric_costs(a, b)
     assert (cost.goal, cost.a_seconds, cost.b_seconds) == ("top1 ≥ 0.6", 2, 5)
     assert (cost.a_usd, cost.b_usd) == (None, None)
@@ -158,7 +164,7 @@ def test_a_hundred_of_many_improvements_are_kept_evenly_with_the_first_and_the_l
 def test_metrics_that_one_run_never_logged_are_left_out():
     progress = {"a_loss": [[1, 0.5]], "b_loss": [], "c_loss": [[2, 0.5]], "d_loss": [[3, 0.5]]}
     other = {"b_loss": [[1, 0.5]], "c_loss": [], "d_loss": [[5, 0.5]], "e_loss": [[1, 0.5]]}
-    a, b = (Trained(each, Decimal(10), 10.0) for each in (progress, other))
+    a, b = (MetricsAndCost(each, Decimal(10), 10.0) for each in (progress, other))
     (cost,) = metric_costs(a, b)
     assert (cost.name, cost.target, cost.is_less_better) == ("d_loss", 0.5, True)
     assert (cost.a_usd, cost.b_usd) == (3, 5)
@@ -166,7 +172,7 @@ def test_metrics_that_one_run_never_logged_are_left_out():
 
 def test_the_best_value_of_each_metric_with_its_time_and_the_cost_until_then():
     progress = {"val_loss": [[10, 0.9], [40, 0.5]], "lr": [], "top1": [[120, 0.8]]}
-    assert list(best_values(Trained(progress, Decimal(10), 100.0))) == [
+    assert list(best_values(MetricsAndCost(progress, Decimal(10), 100.0))) == [
         # Logged after the end of the run, which is paid in full then.
         BestValue("top1", 0.8, 120, Decimal(10)),
         BestValue("val_loss", 0.5, 40, Decimal(4)),
@@ -177,7 +183,7 @@ def test_the_best_value_of_each_metric_with_its_time_and_the_cost_until_then():
     ("usd", "duration"), [(None, 100.0), (None, None), (Decimal(10), None), (Decimal(10), 0.0)]
 )
 def test_without_a_price_or_a_duration_there_is_no_cost_until_a_value(usd, duration):
-    (best,) = best_values(Trained({"val_loss": [[10, 0.9]]}, usd, duration))
+    (best,) = best_values(MetricsAndCost({"val_loss": [[10, 0.9]]}, usd, duration))
     assert (best.seconds, best.usd) == (10, None)
 
 

@@ -16,7 +16,7 @@ from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.recommend import recommend
 from advisor.sizing.demand import Demand
-from advisor.sizing.other_gpus import Evidence
+from advisor.sizing.other_gpus import SpeedEvidence
 from advisor.speed.knowledge import Knowledge
 from advisor.speed.measurement import Measurement
 from tests.money.test_gpu_machines import utilisation
@@ -29,7 +29,7 @@ HERE = Measurement("job", "T4", 100.0, batch=32, util_pct=95, util_kind="busy")
 
 
 def advise(
-    evidence: Evidence | None = None,
+    evidence: SpeedEvidence | None = None,
     runs: int = 30,
     busy: float = 0.95,
     demand: Demand = JOB,
@@ -44,14 +44,14 @@ def advise(
         BOOK,
         catalogue(),
         AS_OF,
-        evidence=evidence or Evidence(),
+        evidence=evidence or SpeedEvidence(),
     )
     return {each.kind: each for each in advised}
 
 
-def measured(gpu: str, throughput: float) -> Evidence:
+def measured(gpu: str, throughput: float) -> SpeedEvidence:
     there = Measurement("job", gpu, throughput, batch=32, probe_steps=200, rel_sd=0.03)
-    return Evidence((HERE, there), rounds=2)
+    return SpeedEvidence((HERE, there), rounds=2)
 
 
 def test_public_figures_never_say_switch_but_what_to_measure_first() -> None:
@@ -123,7 +123,7 @@ def test_other_jobs_of_the_workspace_may_allow_a_switch_if_they_are_sure_enough(
         for gpu, speed in (("T4", 1.0), ("L4", 3.2))
     ]
     here = replace(HERE, precision="fp16")
-    advised = advise(Evidence((here,), Knowledge(others)))
+    advised = advise(SpeedEvidence((here,), Knowledge(others)))
     change, probe = advised.get("change_instance_type"), advised.get("probe")
     assert change is not None or probe is not None
     if change is not None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trimtab import throughput
 
 from advisor.probing.bootstrap import Rate, rate
-from advisor.probing.evidence import arguments, contradiction, varying
+from advisor.probing.evidence import arguments, contradiction, varying_arguments
 from advisor.probing.warm_up import warmup_steps
 
 seconds = st.lists(st.floats(0.001, 10), min_size=10, max_size=120)
@@ -52,7 +52,7 @@ def test_warm_up_ends_where_the_agent_ends_it(steps: list[float], most: int) -> 
 def test_what_starts_the_training_is_no_argument_of_it() -> None:
     one = arguments(["torchrun", "--nproc-per-node", "4", "train.py", "--lr=1", "-v"], "train.py")
     assert one == arguments(["python", "train.py", "--lr", "1", "-v"], "train.py")
-    assert varying([one, {**one, "--out": "x"}]) == {"--out"}
+    assert varying_arguments([one, {**one, "--out": "x"}]) == {"--out"}
 
 
 def test_overlapping_intervals_contradict_nothing() -> None:

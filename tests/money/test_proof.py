@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from advisor.advice.recommendation import Recommendation
 from advisor.comparison.job_metrics import MetricSetting
-from advisor.proof.baseline import Priced
-from advisor.proof.calibration import Pair, score, widened, widening
+from advisor.proof.baseline import PricedTime
+from advisor.proof.calibration import Pair, score, widen_interval, widening
 from advisor.proof.proving import FAILED, UNVERIFIABLE, VERIFIED, Proof, prove
-from advisor.proof.runs import CandidateTable, CompleteRun, Estimate, Promise
+from advisor.proof.runs import CandidateTable, CompleteRun, Promise, PromisedSaving
 from advisor.proof.saving import running
-from advisor.proof.splitting import Part, split
-from advisor.successive.machine_time import Worked
+from advisor.proof.splitting import SplitChange, split
+from advisor.successive.machine_time import MachineWork
 
 BEGAN = datetime(2026, 1, 5, tzinfo=UTC)
 LARGE, SMALL = "c5.4xlarge", "c5.2xlarge"
@@ -52,7 +52,7 @@ def a_run(
         "workload_key": "work",
         "configuration_key": machine,
         "configuration": configuration,
-        "worked": Worked(
+        "worked": MachineWork(
             seconds, seconds, {"samples": samples}, {"initialise": start_up, "train": loop}
         ),
         "cost_usd": price * Decimal(str(seconds)) / 3600,
@@ -82,7 +82,7 @@ def _promise(of: CompleteRun, key: str, saving: Decimal, **more: Any) -> Promise
         "change": {},
         "tables": [],
         "rules": [],
-        "estimate": Estimate(
+        "estimate": PromisedSaving(
             saving * Decimal("0.8"),
             saving,
             saving * Decimal("1.2"),
@@ -229,8 +229,8 @@ def test_a_fix_without_effect_fails_in_time() -> None:
     ("changes", "missing"),
     [
         ({"cost_usd": None}, "price"),
-        ({"worked": Worked(240.0, 240.0, {"epochs": 3.0}, {})}, "work"),
-        ({"worked": Worked(1.0, 1.0, {"samples": 20.0}, {})}, "tenth"),
+        ({"worked": MachineWork(240.0, 240.0, {"epochs": 3.0}, {})}, "work"),
+        ({"worked": MachineWork(1.0, 1.0, {"samples": 20.0}, {})}, "tenth"),
     ],
 )
 def test_what_cant_be_verified_says_what_is_missing(changes: dict[str, Any], missing: str) -> None:
@@ -279,8 +279,8 @@ def test_the_parts_of_a_split_sum_to_the_whole(
     ratios: list[float],
     machine: int,
 ) -> None:
-    before, after = (Priced(s, 1, r) for s, r in zip(seconds, rates, strict=True))
-    parts = [Part(at == machine, ratio) for at, ratio in enumerate(ratios)]
+    before, after = (PricedTime(s, 1, r) for s, r in zip(seconds, rates, strict=True))
+    parts = [SplitChange(at == machine, ratio) for at, ratio in enumerate(ratios)]
     assert sum(split(parts, before, after)) == before.usd - after.usd
 
 
@@ -329,7 +329,7 @@ def test_a_wider_interval_stays_within_what_was_spent(factor: float, low: int, h
         candidates=[],
         dedupe_key="machine",
     )
-    wider = widened(advice, factor, Decimal(40))
+    wider = widen_interval(advice, factor, Decimal(40))
     assert wider.saving_usd == 10
     assert wider.saving_low_usd is not None
     assert wider.saving_high_usd is not None

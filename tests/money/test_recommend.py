@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.advice.buying import Buying
-from advisor.advice.checked import checked, conclusion
+from advisor.advice.checked import checked_lines, conclusion
 from advisor.advice.inputs import Input
 from advisor.advice.kinds import KINDS
 from advisor.advice.order import counted_saving_usd, joint_saving_usd
@@ -25,9 +25,9 @@ from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.pricing.price import PriceRow
 from advisor.recommend import Recommendation, recommend
-from advisor.sizing.cpu import Ratio
+from advisor.sizing.cpu import RatioInterval
 from advisor.sizing.demand import SAFE, Demand
-from advisor.sizing.other_gpus import Evidence
+from advisor.sizing.other_gpus import SpeedEvidence
 from rules.category import OVERVIEW
 from rules.engine import Judgement
 from rules.registry import all_rules
@@ -255,7 +255,7 @@ def test_a_healthy_run_is_told_what_was_checked_and_what_is_missing() -> None:
         WAITS, rule_id="idle_tail", verdict=Verdict("insufficient_data", "Missing: X.")
     )
     missing = Input("fit", "memory in use", "Sample it.")
-    lines = checked([PASSED, unknown, finding("hung", 1, 2)], [missing])
+    lines = checked_lines([PASSED, unknown, finding("hung", 1, 2)], [missing])
     assert [(line.name, line.is_known) for line in lines] == [
         ("Training waits for data", True),
         ("Idle machines after the work", False),
@@ -267,7 +267,7 @@ def test_a_healthy_run_is_told_what_was_checked_and_what_is_missing() -> None:
         "No finding of this run costs enough to act on, as far as 1 of 2 rules had data. "
         "Whether another machine pays: not judged: memory in use. Sample it."
     )
-    sized = checked([PASSED], [])
+    sized = checked_lines([PASSED], [])
     assert sized[-1].is_known
     assert "No machine" in sized[-1].found
     assert conclusion(sized, [Input("fit", "measured")]).endswith("no other machine pays.")
@@ -373,16 +373,16 @@ def test_a_saving_is_never_below_nothing_nor_above_what_was_spent(
 
 
 def test_a_machine_that_the_job_ran_on_is_judged_by_what_was_measured_there() -> None:
-    [predicted] = _machines(Evidence())
+    [predicted] = _machines(SpeedEvidence())
     chosen = predicted.change["instance_type"]
     assert predicted.rung == SAME
-    slow = _machines(Evidence(machines={chosen: Ratio(0.39, 0.4, 0.41)}))
+    slow = _machines(SpeedEvidence(machines={chosen: RatioInterval(0.39, 0.4, 0.41)}))
     assert all(each.change["instance_type"] != chosen for each in slow)
-    [as_fast] = _machines(Evidence(machines={chosen: Ratio(2.95, 3.0, 3.05)}))
+    [as_fast] = _machines(SpeedEvidence(machines={chosen: RatioInterval(2.95, 3.0, 3.05)}))
     assert (as_fast.change["instance_type"], as_fast.rung) == (chosen, MEASURED)
     [row] = [row for row in as_fast.candidates if row["instance_type"] == chosen]
     assert row["time_mid_seconds"] == pytest.approx(1200)
 
 
-def _machines(evidence: Evidence) -> list[Recommendation]:
+def _machines(evidence: SpeedEvidence) -> list[Recommendation]:
     return recommend([], JOB, COST, 3600, [COST], BOOK, catalogue(), AS_OF, evidence=evidence)

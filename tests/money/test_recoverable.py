@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.costing.recoverable import Taken, recoverable_of_claims, taken_words
+from advisor.costing.recoverable import TakenPart, recoverable_of_claims, taken_words
 from rules.claims import Claim
-from rules.ledger import Entry, Ledger
+from rules.ledger import LabelTime, WasteLedger
 from rules.ledger_labels import LABELS
 from rules.registry import all_rules
 
 SECOND = 1_000_000
-HALF_UNUSED = Ledger(
+HALF_UNUSED = WasteLedger(
     (
-        Entry("cheap", None, "effective", 100 * SECOND),
-        Entry("dear", 0, "effective", 100 * SECOND),
-        Entry("dear", 1, "unused_gpu", 100 * SECOND),
+        LabelTime("cheap", None, "effective", 100 * SECOND),
+        LabelTime("dear", 0, "effective", 100 * SECOND),
+        LabelTime("dear", 1, "unused_gpu", 100 * SECOND),
     )
 )
 COSTS = {"cheap": Decimal(1), "dear": Decimal(10)}
@@ -46,7 +46,7 @@ def test_a_symptom_names_the_cause_that_took_its_time_with_its_price() -> None:
     }
     found = recoverable_of_claims(claims, HALF_UNUSED, 100.0, COSTS)["low_gpu_utilization"]
     assert (found.explained_by, found.seconds_high, found.usd_high) == ("unused_gpus", 0, 0)
-    assert found.taken == (Taken("unused_gpus", pytest.approx(20), Decimal(4)),)
+    assert found.taken == (TakenPart("unused_gpus", pytest.approx(20), Decimal(4)),)
     assert taken_words(found.taken) == (
         "Part of this time is explained by other findings: Unused GPUs 20 s ($4.00)."
     )
@@ -74,7 +74,9 @@ def test_a_symptom_names_the_cause_that_took_its_time_with_its_price() -> None:
 def test_findings_give_back_at_most_the_runs_cost(
     claims: dict[str, list[Claim]], times: dict[tuple[str, str], int]
 ) -> None:
-    ledger = Ledger(tuple(Entry(node, None, label, us) for (node, label), us in times.items()))
+    ledger = WasteLedger(
+        tuple(LabelTime(node, None, label, us) for (node, label), us in times.items())
+    )
     costs = {node: COSTS[node] for node in ledger.nodes}
     found = recoverable_of_claims(claims, ledger, 100.0, costs).values()
     assert sum((each.usd_high or Decimal(0)) for each in found) <= sum(costs.values())

@@ -35,10 +35,10 @@ from webapp.analysis.models import CostPart
 from webapp.background import pulling
 from webapp.prices import refresh as refreshing
 from webapp.prices import sources, writing
-from webapp.prices.book import plain, price_book
+from webapp.prices.book import price_book, to_price_row
 from webapp.prices.bundled import sync_bundled
 from webapp.prices.models import Machine, Price, PriceRefresh
-from webapp.prices.sources import Part
+from webapp.prices.sources import SourceRegion
 from webapp.prices.tasks import refresh as task
 
 CREDENTIALS = {
@@ -216,7 +216,7 @@ def test_an_interrupted_refresh_goes_on_with_the_page_it_had_not_seen(aws):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        refreshing.refresh(Part("ec2", "us-east-1"), break_off)
+        refreshing.refresh(SourceRegion("ec2", "us-east-1"), break_off)
     aws.asked.clear()
     assert "6 read, 6 new" in ec2()
     assert [question.get("NextToken") for question in aws.asked] == ["page-4"]
@@ -234,7 +234,7 @@ def test_an_expired_token_means_from_the_beginning(aws):
 @pytest.mark.django_db(transaction=True)
 def test_two_at_once_do_no_harm(aws):
     aws.page_size = 2
-    part = Part("ec2", "us-east-1")
+    part = SourceRegion("ec2", "us-east-1")
     met = []
 
     def another(state: PriceRefresh) -> None:
@@ -275,7 +275,7 @@ def test_without_credentials_it_says_what_to_do_and_the_task_asks_nobody(no_cred
 
 @pytest.mark.django_db
 def test_without_credentials_a_part_that_waits_is_not_tried(no_credentials):
-    refreshing.want_due([Part("ec2", "us-east-1")], timezone.now())
+    refreshing.want_due([SourceRegion("ec2", "us-east-1")], timezone.now())
     assert pulling.pull() == 1
     row = PriceRefresh.objects.get()
     assert (row.attempts, row.error) == (0, "")
@@ -285,7 +285,7 @@ def test_without_credentials_a_part_that_waits_is_not_tried(no_credentials):
 
 @pytest.mark.django_db
 def test_the_task_asks_for_whatever_is_due(aws, monkeypatch):
-    sources = [Part("ec2", "us-east-1"), Part("ec2", "eu-west-1")]
+    sources = [SourceRegion("ec2", "us-east-1"), SourceRegion("ec2", "eu-west-1")]
     monkeypatch.setattr("webapp.prices.sources.parts", lambda *_: sources)
     aws.entries.append(ec2_entry("c5.large", "1.7", region="eu-west-1"))
     task()
@@ -380,7 +380,7 @@ def test_spot_prices_are_the_same_in_whatever_order_and_pages_they_are_told(told
     for at in range(0, len(prices), size):
         writing.write_spot(prices[at : at + size], timezone.now())
     assert writing.write_spot(prices, timezone.now()) == 0
-    book = PriceBook(plain(row) for row in Price.objects.filter(precedence=REFRESHED))
+    book = PriceBook(to_price_row(row) for row in Price.objects.filter(precedence=REFRESHED))
     for n in range(31):
         before = [usd for time, usd in sorted(told) if time <= n]
         priced = book.price_at(key, start + n * day)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from advisor.money import rounded_usd
 from advisor.proof.proving import FAILED, VERIFIED, Proof, prove
-from advisor.proof.runs import CandidateTable, CompleteRun, Estimate, Promise
+from advisor.proof.runs import CandidateTable, CompleteRun, Promise, PromisedSaving
 from advisor.proof.saving import RunSaving
-from advisor.successive.machine_time import Worked
+from advisor.successive.machine_time import MachineWork
 from bench.savings import count_job
 
 BEGAN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -45,7 +45,7 @@ def a_run(number: int, machine: str, *, fixed: bool = False, hours: float = HOUR
             "node_count": 1,
             "purchase_option": "on_demand",
         },
-        worked=Worked(seconds, seconds, {"samples": 10_000.0}, {}),
+        worked=MachineWork(seconds, seconds, {"samples": 10_000.0}, {}),
         cost_usd=rounded_usd(price * Decimal(str(seconds)) / 3600),
         usd_per_hour=price,
         rules={"input_bound": "passed" if fixed else "fired"},
@@ -92,7 +92,7 @@ def _promise(evidence: CompleteRun, key: str, kind: str) -> Promise:
         change={},
         tables=[],
         rules=[],
-        estimate=Estimate(
+        estimate=PromisedSaving(
             cost * Decimal("0.1"),
             cost * Decimal("0.2"),
             cost * Decimal("0.3"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.successive.history import History, judge_runs
+from advisor.successive.history import JudgedHistory, judge_runs
 from advisor.successive.judged_run import (
     CLEARED,
     CONFIRMED,
@@ -32,7 +32,7 @@ DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
 def of(
     values: Sequence[float], every: timedelta = DAY, machines: Sequence[str] = (), **pinned: int
-) -> History:
+) -> JudgedHistory:
     """Runs at this interval from a Monday's midnight on, numbered from 1."""
     return judge_runs(
         Observation(
@@ -50,7 +50,7 @@ def statuses(values: Sequence[float]) -> list[str]:
     return [run.status for run in of(values).judged_runs]
 
 
-def is_alarmed(history: History) -> bool:
+def is_alarmed(history: JudgedHistory) -> bool:
     return any(run.status == CONFIRMED for run in history.judged_runs)
 
 

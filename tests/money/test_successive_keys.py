@@ -16,7 +16,7 @@ from advisor.successive.comparability import (
     WORK,
     Role,
     roles,
-    without_dates,
+    strip_dates,
 )
 
 KNOBS = (
@@ -186,7 +186,7 @@ def test_other_numbers_are_other_work(one, other):
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_any_value_is_taken_and_only_once_shortened(value):
-    assert without_dates(without_dates(value)) == without_dates(value)
+    assert strip_dates(strip_dates(value)) == strip_dates(value)
 
 
 STRUCTURE = (

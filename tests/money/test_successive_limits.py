@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from advisor.successive.comparability import configuration_key, roles, without_dates, workload_key
+from advisor.successive.comparability import configuration_key, roles, strip_dates, workload_key
 from advisor.successive.gradual import gradual_change
-from advisor.successive.history import History, judge_runs
+from advisor.successive.history import JudgedHistory, judge_runs
 from advisor.successive.judged_run import (
     BETTER,
     CLEARED,
@@ -31,7 +31,7 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 GATE = math.log(1.05)
 
 
-def of(*values: float, pinned: tuple[int, ...] = ()) -> History:
+def of(*values: float, pinned: tuple[int, ...] = ()) -> JudgedHistory:
     """Judge daily runs, numbered from 1."""
     return judge_runs(
         Observation(n, value, DAY + timedelta(days=n), is_pinned=n in pinned)
@@ -232,8 +232,8 @@ def test_keys_are_stored_so_that_releases_must_not_change_them():
 
 def test_only_text_and_whole_numbers_hold_dates():
     run = "run-20260301"
-    assert without_dates([run, ["a", run]]) == ["run-#", ["a", "run-#"]]
-    assert without_dates((run, 20260301)) == ["run-#", "#"]
-    assert without_dates({"a": {"b": run}}) == {"a": {"b": "run-#"}}
+    assert strip_dates([run, ["a", run]]) == ["run-#", ["a", "run-#"]]
+    assert strip_dates((run, 20260301)) == ["run-#", "#"]
+    assert strip_dates({"a": {"b": run}}) == {"a": {"b": "run-#"}}
     for value in (True, False, 20.5, None, "plain", 7):
-        assert without_dates(value) is value
+        assert strip_dates(value) is value

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.successive import machines
-from advisor.successive.beside import Circumstances, beside
+from advisor.successive.beside import Circumstances, describe_changes
 from advisor.successive.comparability import IGNORED, TUNING, WORK, Role, differences, roles
 from advisor.successive.gradual import gradual_change
-from advisor.successive.machine_time import Quantity, Worked, quantity
+from advisor.successive.machine_time import MachineWork, Quantity, quantity
 from advisor.successive.machines import MachineEffect, effects, tells
-from advisor.successive.noise import Noise, Prior, location, pooled
+from advisor.successive.noise import Noise, Prior, location, pool_noise
 
 GATE = math.log(1.05)
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -35,8 +35,8 @@ def test_the_mean_is_hardly_moved_by_single_values_far_off():
 
 
 def test_without_runs_the_noise_is_the_prior():
-    assert pooled([], Prior(0.03)) == Noise(pytest.approx(0.03), 0, 0.0)
-    assert pooled([[1.0], [2.0]], Prior(0.03)).spread == pytest.approx(0.03)
+    assert pool_noise([], Prior(0.03)) == Noise(pytest.approx(0.03), 0, 0.0)
+    assert pool_noise([[1.0], [2.0]], Prior(0.03)).spread == pytest.approx(0.03)
 
 
 values = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=15)
@@ -45,7 +45,7 @@ values = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=15)
 @given(st.lists(values, min_size=1, max_size=3), st.floats(0.01, 0.05))
 def test_the_spread_solves_its_equation(levels, usual):
     """Limited squares of the levels' residuals, and the prior's, by their degrees of freedom."""
-    noise = pooled(levels, Prior(usual, 24.0))
+    noise = pool_noise(levels, Prior(usual, 24.0))
     residuals = [
         (value - median(level)) * math.sqrt(len(level) / (len(level) - 1))
         for level in levels
@@ -61,19 +61,19 @@ def test_the_spread_solves_its_equation(levels, usual):
 
 
 def test_no_history_is_quieter_than_its_clocks():
-    assert pooled([[1.0] * 60], Prior(0.001)).spread == 0.004
+    assert pool_noise([[1.0] * 60], Prior(0.001)).spread == 0.004
 
 
 def test_a_long_levels_drift_is_no_noise():
     drifting = [0.01 * n + (0.002 if n % 2 else -0.002) for n in range(30)]
-    assert pooled([drifting], Prior(0.02)).spread < 0.02
-    assert pooled([drifting[:15]], Prior(0.02)).spread > 0.03
+    assert pool_noise([drifting], Prior(0.02)).spread < 0.02
+    assert pool_noise([drifting[:15]], Prior(0.02)).spread > 0.03
 
 
 def test_the_correlation_is_that_of_each_run_with_the_one_before():
-    assert pooled([[0.02, -0.02] * 7], Prior(0.02)).correlation == 0.0
+    assert pool_noise([[0.02, -0.02] * 7], Prior(0.02)).correlation == 0.0
     waves = [0.02] * 5 + [-0.02] * 5 + [0.02] * 5
-    noise = pooled([waves], Prior(0.02))
+    noise = pool_noise([waves], Prior(0.02))
     middle, wide = 0.02, math.sqrt(15 / 14)
     reach = 2.5 * noise.spread
     kept = [min(max((v - middle) * wide, -reach), reach) for v in waves]
@@ -81,7 +81,7 @@ def test_the_correlation_is_that_of_each_run_with_the_one_before():
     assert noise.correlation == pytest.approx(
         pairs / (sum(r * r for r in kept) + 16 * noise.spread**2), rel=1e-6
     )
-    assert pooled([[1.0 * (n // 300) for n in range(600)]], Prior(0.02)).correlation <= 0.9
+    assert pool_noise([[1.0 * (n // 300) for n in range(600)]], Prior(0.02)).correlation <= 0.9
 
 
 def test_margins_grow_with_fewer_runs_and_with_correlation():
@@ -225,32 +225,32 @@ LOOP = {"initialise": 30.0, "train": 60.0, "finalise": 10.0}
 
 
 def test_the_loops_share_of_the_machine_time_is_spread_over_the_work():
-    run = Worked(200.0, 100.0, {"samples": 600.0, "epochs": 3.0}, LOOP)
+    run = MachineWork(200.0, 100.0, {"samples": 600.0, "epochs": 3.0}, LOOP)
     assert (run.loop_share, run.fixed_seconds) == (0.6, pytest.approx(40.0))
-    assert Quantity("samples", is_loop=True).of(run) == pytest.approx(0.2)
-    assert Quantity("epochs", is_loop=True).of(run) == pytest.approx(40.0)
-    assert Quantity("samples", is_loop=False).of(run) == pytest.approx(1 / 3)
-    assert Quantity("tokens", is_loop=True).of(run) is None
+    assert Quantity("samples", is_loop=True).seconds_per_unit(run) == pytest.approx(0.2)
+    assert Quantity("epochs", is_loop=True).seconds_per_unit(run) == pytest.approx(40.0)
+    assert Quantity("samples", is_loop=False).seconds_per_unit(run) == pytest.approx(1 / 3)
+    assert Quantity("tokens", is_loop=True).seconds_per_unit(run) is None
 
 
 def test_a_run_tells_its_loop_first_and_its_samples_first():
     work = {"epochs": 3.0, "steps": 30.0, "tokens": 900.0, "samples": 600.0}
     expected = ["samples", "tokens", "steps", "epochs"]
     for unit in expected:
-        assert quantity(Worked(200.0, 100.0, work, LOOP)) == Quantity(unit, is_loop=True)
-        assert quantity(Worked(200.0, 100.0, work)) == Quantity(unit, is_loop=False)
+        assert quantity(MachineWork(200.0, 100.0, work, LOOP)) == Quantity(unit, is_loop=True)
+        assert quantity(MachineWork(200.0, 100.0, work)) == Quantity(unit, is_loop=False)
         del work[unit]
-    assert quantity(Worked(200.0, 100.0, work, LOOP)) is None
+    assert quantity(MachineWork(200.0, 100.0, work, LOOP)) is None
 
 
 @pytest.mark.parametrize(
     "run",
     [
-        Worked(None, 100.0, {"samples": 6.0}, LOOP),
-        Worked(0.0, 100.0, {"samples": 6.0}, LOOP),
-        Worked(math.inf, 100.0, {"samples": 6.0}, LOOP),
-        Worked(200.0, 100.0, {"samples": 0.0009}, LOOP),
-        Worked(200.0, 100.0, {}, LOOP),
+        MachineWork(None, 100.0, {"samples": 6.0}, LOOP),
+        MachineWork(0.0, 100.0, {"samples": 6.0}, LOOP),
+        MachineWork(math.inf, 100.0, {"samples": 6.0}, LOOP),
+        MachineWork(200.0, 100.0, {"samples": 0.0009}, LOOP),
+        MachineWork(200.0, 100.0, {}, LOOP),
     ],
 )
 def test_a_run_without_time_or_work_tells_nothing(run):
@@ -258,10 +258,10 @@ def test_a_run_without_time_or_work_tells_nothing(run):
 
 
 def test_without_a_duration_the_start_up_is_not_known():
-    run = Worked(200.0, None, {"samples": 0.001}, LOOP)
+    run = MachineWork(200.0, None, {"samples": 0.001}, LOOP)
     assert (run.loop_share, run.fixed_seconds) == (None, None)
-    assert Worked(200.0, 100.0).fixed_seconds is None
-    assert Quantity("samples", is_loop=False).of(run) == pytest.approx(200_000)
+    assert MachineWork(200.0, 100.0).fixed_seconds is None
+    assert Quantity("samples", is_loop=False).seconds_per_unit(run) == pytest.approx(200_000)
 
 
 # What is told beside
@@ -275,10 +275,10 @@ def told(
             "work": {"samples": 1000.0, "steps": 100.0, "epochs": 10.0},
             "phases": LOOP, "duration": 100.0, "usd": Decimal(2), "share": 1.0,
         } | facts  # fmt: skip
-        worked = Worked(100.0, usual["duration"], usual["work"], usual["phases"])  # type: ignore[arg-type]
+        worked = MachineWork(100.0, usual["duration"], usual["work"], usual["phases"])  # type: ignore[arg-type]
         return Circumstances(worked, usual["usd"], usual["share"])  # type: ignore[arg-type]
 
-    return beside([circumstances(before or {})] * count, circumstances(now))
+    return describe_changes([circumstances(before or {})] * count, circumstances(now))
 
 
 def test_nothing_is_told_where_nothing_changed_or_nothing_is_known():

@@ -10,13 +10,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.costing.training import Attempt, Part, training_ledger
+from advisor.costing.training import Attempt, LabelCost, training_ledger
 from advisor.costing.training_metrics import curves, usd_until
 from rules.ledger_labels import LABELS
 
 NANO = Decimal("1e-9")
 PARTS = st.builds(
-    Part,
+    LabelCost,
     st.sampled_from(LABELS),
     st.integers(1, 10**12),
     st.integers(0, 10**15).map(lambda nano: nano * NANO),
@@ -25,7 +25,7 @@ PARTS = st.builds(
 
 @given(parts=st.lists(PARTS, max_size=30), seed=st.integers(), cuts=st.integers(1, 5))
 def test_any_division_and_order_has_the_same_ledger(
-    parts: list[Part], seed: int, cuts: int
+    parts: list[LabelCost], seed: int, cuts: int
 ) -> None:
     shuffled = random.Random(seed).sample(parts, len(parts))
     divided = [Attempt((), tuple(shuffled[n::cuts])) for n in range(cuts)]
@@ -35,9 +35,9 @@ def test_any_division_and_order_has_the_same_ledger(
     assert whole.usd == sum((part.usd for part in parts if part.usd is not None), Decimal(0))
 
 
-def minutes(**of_labels: float) -> tuple[Part, ...]:
+def minutes(**of_labels: float) -> tuple[LabelCost, ...]:
     """Return minutes that cost a dollar each."""
-    return tuple(Part(k, round(v * 60e6), Decimal(str(v))) for k, v in of_labels.items())
+    return tuple(LabelCost(k, round(v * 60e6), Decimal(str(v))) for k, v in of_labels.items())
 
 
 def test_the_two_figures() -> None:
@@ -57,7 +57,7 @@ def test_waiting_for_data_is_no_loss_of_goodput() -> None:
 
 
 def test_a_price_that_is_missing_is_no_zero() -> None:
-    found = training_ledger([Attempt((), (*minutes(effective=1), Part("lost", 1, None)))])
+    found = training_ledger([Attempt((), (*minutes(effective=1), LabelCost("lost", 1, None)))])
     assert found.usd is None
     assert found.effective_share is None
     assert found.goodput is not None
@@ -77,7 +77,9 @@ def loss(name: str) -> bool | None:
 def held(*spans: tuple[int, int], usd: str | None = "1") -> Attempt:
     """Return an attempt with these spans in seconds; a dollar for all of them together."""
     price = None if usd is None else Decimal(usd)
-    return Attempt(tuple((a * 10**6, b * 10**6) for a, b in spans), (Part("effective", 1, price),))
+    return Attempt(
+        tuple((a * 10**6, b * 10**6) for a, b in spans), (LabelCost("effective", 1, price),)
+    )
 
 
 def test_what_it_cost_to_reach_a_value() -> None:
@@ -88,8 +90,8 @@ def test_what_it_cost_to_reach_a_value() -> None:
         (0.5, 50, Decimal("0.5")),
         (0.4, 350, Decimal(3)),
     ]
-    assert curve.first(0.45) == curve.best
-    assert curve.first(0.1) is None
+    assert curve.first_reaching(0.45) == curve.best
+    assert curve.first_reaching(0.1) is None
     assert usd_until([held((0, 100), usd=None)], 10**6) is None, "no price is not zero"
     assert curves([], told, loss) == []
 

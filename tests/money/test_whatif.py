@@ -16,7 +16,7 @@ from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.sizing.demand import Demand
 from advisor.sizing.objective import Cheapest, Deadline, Fastest
-from advisor.whatif import Answer, Question, what_if
+from advisor.whatif import WhatIfAnswer, WhatIfQuestion, what_if
 from tests.cpu_time import is_within
 
 AS_OF = datetime(2026, 8, 22, tzinfo=UTC)
@@ -25,8 +25,8 @@ JOB = Demand(6.0, 8 * GIB, 0, 36_000, "m5.2xlarge", "us-east-1")
 COST = Decimal("3.84")
 
 
-def ask(demand: Demand = JOB, **question: object) -> Answer:
-    return what_if(demand, Question(**question), BOOK, catalogue(), AS_OF)  # type: ignore[arg-type]
+def ask(demand: Demand = JOB, **question: object) -> WhatIfAnswer:
+    return what_if(demand, WhatIfQuestion(**question), BOOK, catalogue(), AS_OF)  # type: ignore[arg-type]
 
 
 def test_the_cheapest_may_be_slower_only_as_far_as_asked() -> None:

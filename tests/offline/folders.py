@@ -14,7 +14,7 @@ from trimtab.spool import CAP_BYTES, Spool
 from trimtab.wire import decode_segment
 
 from webapp.sample_data.histories import WORKSPACE
-from webapp.sample_data.load import DECLARATION_TYPE, Upload, uploads_of
+from webapp.sample_data.load import DECLARATION_TYPE, SampleUpload, uploads_of
 from webapp.sample_data.published import published_runs
 from webapp.sample_data.simulation import SimulatedRun
 
@@ -27,7 +27,7 @@ def simulated() -> list[SimulatedRun]:
     return published_runs(WORKSPACE)
 
 
-def is_declaration(upload: Upload) -> bool:
+def is_declaration(upload: SampleUpload) -> bool:
     return upload.content_type == DECLARATION_TYPE
 
 

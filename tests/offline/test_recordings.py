@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not RECORDED.exists(), reason="no recordings bes
 
 def speed_of(name: str) -> LoopSpeed:
     [run] = read_folder(RECORDED / name).runs.values()
-    timeline = Timeline.of(run, NodeFacts(machine_id=""))
+    timeline = Timeline.from_run(run, NodeFacts(machine_id=""))
     histories = [node.history for node in timeline.nodes]
     times = timeline.started_at, timeline.ended_at
     frame, _ = load_frame(timeline.bodies, histories, *times, 0.5, timeline.is_final)

@@ -71,7 +71,7 @@ def test_a_benchmark_that_says_nothing_has_not_kept_its_promise(
     promises = (Promise("first", "One", "made_up"), Promise("second", "Two", "made_up"))
     monkeypatch.setattr(figures_page, "PROMISES", promises)
     monkeypatch.chdir(tmp_path)
-    first, second = figures_page.measured(Command("made_up"))
+    first, second = figures_page.measure_command(Command("made_up"))
     assert (first.measured, first.is_kept) == (shown, shown == "12 s")
     assert not second.is_kept
 

@@ -181,7 +181,7 @@ def test_what_a_group_alone_may_read_is_mentioned_and_left_as_it_is(tmp_path, se
     ((id_, hint),) = found(settings, data)
     assert id_ == "trimtab.I001"
     assert f"chmod 2700 {data}" in hint
-    assert not private_files.exposed([data])[0].is_open_to_all
+    assert not private_files.find_exposed([data])[0].is_open_to_all
     call_command("check", "--tag", "security", "--fail-level", "WARNING")
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from django.test import Client
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.spool import Spool
 from trimtab.uploader import Courier
 from trimtab.wire import encode_segment
@@ -27,7 +27,7 @@ class SwiftAgent:
         self.session = str(self.made.session_id)
         self.bodies: dict[tuple[str, int], bytes] = {}
         self._spool = Spool(folder / "spool.sqlite3")
-        self._courier = Courier(self._spool, Server(service.url, service.token), print)
+        self._courier = Courier(self._spool, ServiceAccess(service.url, service.token), print)
         self._spool.add_session(self.session, str(self.made.run_id), "")
 
     def declare(self, owner: str) -> None:

@@ -22,12 +22,12 @@ from tests.processes.test_mail import PatientClient
 from tests.rules.scenarios.labelled import labelled
 from tests.rules.scenarios.registry import SCENARIOS
 from tests.running_service import Service, wait_until
-from webapp.sample_data.load import Upload, uploads_of
+from webapp.sample_data.load import SampleUpload, uploads_of
 from webapp.sample_data.simulation import (
-    Happening,
+    SimulatedEvent,
     SimulatedNode,
     SimulatedRun,
-    Steps,
+    SimulatedSteps,
     sample_id,
 )
 
@@ -102,18 +102,20 @@ def _node(node: NodeFrame, frame: RunFrame, name: str) -> SimulatedNode:
         series={str(column): known[column].to_numpy() for column in known},
         steps=tuple(_steps(node)),
         events=tuple(
-            Happening(min(round(1000 * at), round(1000 * frame.duration_seconds) - 1), kind, data)
+            SimulatedEvent(
+                min(round(1000 * at), round(1000 * frame.duration_seconds) - 1), kind, data
+            )
             for at, kind, data in node.events.itertuples(index=False)
             if kind not in TOLD_BY_ITSELF
         ),
     )
 
 
-def _steps(node: NodeFrame) -> Iterator[Steps]:
+def _steps(node: NodeFrame) -> Iterator[SimulatedSteps]:
     for (rank, phase), part in node.steps.groupby(["rank", "phase"]):
         columns = ("start_seconds", "duration_seconds", "data_wait_seconds")
         times = (np.round(part[name].to_numpy(float) * 1e6).astype(np.int64) for name in columns)
-        yield Steps(int(rank), str(phase), *times, samples=32)
+        yield SimulatedSteps(int(rank), str(phase), *times, samples=32)
 
 
 def kept(service: Service, sql: str, **named: str) -> list[tuple[Any, ...]]:
@@ -142,7 +144,7 @@ def verdicts(service: Service, run: SimulatedRun) -> Verdicts:
     return Verdicts(judged, kept(service, LABELLED, run=key), kept(service, PAID, run=key), found)
 
 
-def upload(service: Service, uploads: Iterator[Upload], pause_seconds: float = 0.0) -> None:
+def upload(service: Service, uploads: Iterator[SampleUpload], pause_seconds: float = 0.0) -> None:
     client = PatientClient(service)
     for each in uploads:
         sent_at = {"X-Trimtab-Sent-At": str(time.time_ns())}
@@ -158,7 +160,7 @@ def wait_until_judged(service: Service) -> None:
     wait_until(lambda: kept(service, UNDONE) == [(0,)], PATIENCE_SECONDS, "final analyses", left)
 
 
-def shuffled(runs: list[SimulatedRun], chance: random.Random) -> Iterator[Upload]:
+def shuffled(runs: list[SimulatedRun], chance: random.Random) -> Iterator[SampleUpload]:
     """Yield uploads of all runs by turns, each run's in its order."""
     waiting = [uploads_of(run) for run in runs]
     while waiting:

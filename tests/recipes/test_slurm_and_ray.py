@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from trimtab.identity import Server, run_id
+from trimtab.identity import ServiceAccess, run_id
 
 from tests.agent.conftest import TOKEN
 from tests.recipes.conftest import EXAMPLES, STAND_INS, Place, states, steps
@@ -69,7 +69,7 @@ def test_the_tasks_of_both_nodes_are_one_run(place: Place, signed_in, service, s
     place.stand_in("srun", "scontrol", "torchrun")
     job = slurm(place.folder / script, tasks)
     assert place.run(signed_in | job, "bash", script) == 0
-    server = Server(service.url, TOKEN)
+    server = ServiceAccess(service.url, TOKEN)
     assert {d.run_id for d in service.declarations} == {run_id(server, {"SLURM_JOB_ID": "4711"})}
     assert {d.node.machine_id for d in service.declarations} == {"node-0", "node-1"}
     declared = service.declarations[-1]

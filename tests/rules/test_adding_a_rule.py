@@ -48,7 +48,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 
 def judge(numbers: Numbers, values: Values) -> Verdict:
-    received = numbers.known("received_bytes_per_second")
+    received = numbers.get("received_bytes_per_second")
     if received is None:
         return Verdict("insufficient_data", "Missing: the network.")
     state = "fired" if received < values["fewest_bytes_per_second"] else "passed"

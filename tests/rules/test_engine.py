@@ -10,7 +10,7 @@ import pytest
 
 import rules.catalogue
 from rules.category import TIME
-from rules.engine import evaluate, judge_again, lacking
+from rules.engine import evaluate, missing_needs, rejudge
 from rules.frame import RunFrame
 from rules.registry import all_rules
 from rules.rule import Claim, Numbers, Rule, Values, Verdict
@@ -85,8 +85,8 @@ def test_a_pattern_or_an_alternative_meets_a_need() -> None:
     waits = f.node("n2", f.samples(10, gpu3__busy_pct=1.0), [f.steps(3, wait=0.1)])
     needs = ("gpu*.busy_pct", "steps.data_wait", "steps", "x.y|host.cpu_busy_pct")
     both = f.run(*FRAME.nodes.values(), waits)
-    assert lacking(both, needs) == ()
-    assert lacking(FRAME, needs) == needs[:3]
+    assert missing_needs(both, needs) == ()
+    assert missing_needs(FRAME, needs) == needs[:3]
 
 
 def test_missing_needs_do_not_hide_that_a_rule_does_not_apply() -> None:
@@ -117,14 +117,14 @@ def test_judging_stored_numbers_again_needs_no_samples() -> None:
     rule = all_rules()["input_bound"]
     frame = f.run(f.node(step_tables=[f.steps(101, wait=0.2)]))
     [first] = evaluate(frame, {}, [rule])
-    again = judge_again(rule, first.numbers, {"fire_share_pct": 25})
+    again = rejudge(rule, first.numbers, {"fire_share_pct": 25})
     assert (first.verdict.state, again.verdict.state) == ("fired", "passed")
     assert first.values_hash != again.values_hash
 
 
 def test_judging_again_refuses_a_parameter_that_the_rule_does_not_know() -> None:
     with pytest.raises(ValueError, match="no parameter 'fire_share'"):
-        judge_again(all_rules()["input_bound"], Numbers({}), {"fire_share": 25})
+        rejudge(all_rules()["input_bound"], Numbers({}), {"fire_share": 25})
 
 
 @pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)

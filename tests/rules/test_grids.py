@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from rules.category import TIME
-from rules.engine import Judgement, evaluate, judge_again
+from rules.engine import Judgement, evaluate, rejudge
 from rules.evidence import is_counter
 from rules.frame import NodeFrame, RunFrame
 from rules.ledger import ledger
@@ -180,7 +180,7 @@ def is_stable(judgement: Judgement, rule: Rule) -> bool:
             near = judgement.values[parameter.name] * factor
             near = min(max(near, parameter.low), parameter.high)
             values = {**judgement.values, parameter.name: near}
-            found.add(judge_again(rule, judgement.numbers, values).verdict.state)
+            found.add(rejudge(rule, judgement.numbers, values).verdict.state)
     return len(found) == 1
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.frame import NodeFrame, RunFrame
-from rules.ledger import Ledger, held_microseconds, ledger
+from rules.ledger import WasteLedger, held_microseconds, ledger
 from rules.ledger_labels import LABELS, NO_WASTE
 from rules.rule import Values
 from tests.rules import frames as f
@@ -59,7 +59,7 @@ def phase(name: str, start: float, end: float) -> Events:
     return [(start, "phase_begin", data), (end, "phase_end", data)]
 
 
-def check_sums(frame: RunFrame, found: Ledger) -> None:
+def check_sums(frame: RunFrame, found: WasteLedger) -> None:
     for node in frame.nodes.values():
         held = sum(end - start for start, end in held_microseconds(node, frame))
         by_gpu: dict[int | None, int] = {}

@@ -10,7 +10,7 @@ from rules.frame import NodeFrame
 from rules.global_steps import node_steps
 from rules.ledger import ledger
 from rules.ledger_labels import LABELS
-from rules.lost_steps import run_steps, shifted
+from rules.lost_steps import run_steps, shift_ranges
 from rules.rule import Window
 from rules.step_ranges import NEW, RESUMED
 from rules.training_loop import phase_spans
@@ -158,7 +158,7 @@ def test_runs_of_one_training_take_steps_back_as_attempts_of_one_run_do() -> Non
 
 def test_ranges_move_to_another_clock() -> None:
     node = gpu_node(f.steps(10), events=told((1, 1)))
-    moved = shifted(node_steps(node).ranges, 5_000_000)
+    moved = shift_ranges(node_steps(node).ranges, 5_000_000)
     assert [(each.began_us, each.ended_us) for each in moved] == [(5_000_000, 15_000_000)]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rules.engine import evaluate, judge_again
+from rules.engine import evaluate, rejudge
 from rules.frame import RunFrame
 from rules.materiality import held_to_floor
 from rules.overrides import parse_overrides
@@ -56,7 +56,7 @@ def test_it_is_an_amount_as_well(usd: float | None, least_usd: float, state: str
     [judgement] = evaluate(tail(400, 16_000), {rule.id: values}, [rule], usd)
     assert judgement.verdict.state == state
     stored = Numbers.from_document(json.loads(json.dumps(judgement.numbers.to_document())))
-    assert judge_again(rule, stored, values, usd).verdict == judgement.verdict
+    assert rejudge(rule, stored, values, usd).verdict == judgement.verdict
 
 
 @given(

@@ -40,11 +40,11 @@ def test_it_names_what_is_wrong_and_what_is_allowed(assignment: str, problem: st
 
 
 def test_choices_and_whole_numbers_are_kept_to() -> None:
-    assert MODE.parsed("Train") == 1
+    assert MODE.parse("Train") == 1
     with pytest.raises(ValueError, match="not one of any, train, eval"):
-        MODE.parsed("test")
+        MODE.parse("test")
     with pytest.raises(ValueError, match="not a whole number"):
-        COUNT.checked(2.5)
+        COUNT.check(2.5)
 
 
 def sagemaker_names() -> list[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rules.category import TIME
-from rules.engine import Judgement, evaluate, judge_again
+from rules.engine import Judgement, evaluate, rejudge
 from rules.frame import NodeFrame, RunFrame
 from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Window
@@ -116,7 +116,7 @@ def test_numbers_that_were_stored_as_json_give_the_same_verdict(
     document = json.loads(json.dumps(first.numbers.to_document(), allow_nan=False))
     stored = Numbers.from_document(document)
     assert stored.windows == first.numbers.windows
-    assert judge_again(rule, stored).verdict == first.verdict
+    assert rejudge(rule, stored).verdict == first.verdict
 
 
 @cache

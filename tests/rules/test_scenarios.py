@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.rules_scenarios import LEAST, judged
+from bench.rules_scenarios import LEAST, judge_labelled_runs
 from rules.engine import evaluate
 from rules.registry import all_rules
 from tests.rules.scenarios.labelled import Scenario, labelled, score
@@ -15,7 +15,7 @@ SEED, COUNT = 20260301, 8
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.rule_id)
 def test_it_fires_beyond_its_threshold_and_not_below(scenario: Scenario) -> None:
-    runs, fired = judged(scenario, SEED, COUNT)
+    runs, fired = judge_labelled_runs(scenario, SEED, COUNT)
     scored = score(runs, fired)
     assert (scored.positives, scored.near_misses) == (COUNT, COUNT)
     assert scored.precision >= LEAST

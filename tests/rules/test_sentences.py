@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from rules.checkpoints import best_interval_seconds
-from rules.engine import judge_again
+from rules.engine import rejudge
 from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Values, Verdict
 from rules.windows import needed_seconds
@@ -35,7 +35,7 @@ def rendered(rule: Rule, numbers: Numbers, values: Values) -> Verdict:
     text.
     """
     free = {name: 0.0 for name in rule.values() if name.startswith("least_waste_")}
-    return judge_again(rule, numbers, {**values, **free}).verdict
+    return rejudge(rule, numbers, {**values, **free}).verdict
 
 
 @EVERY_RULE
@@ -93,7 +93,7 @@ def sources(rule: Rule, numbers: Numbers, values: Values, unit: str) -> Iterator
     """Yield what may be written in a unit: a number, a parameter, a share of a whole, or a count of
     the things that were measured.
     """
-    known = {name: value for name in numbers.values if (value := numbers.known(name)) is not None}
+    known = {name: value for name in numbers.values if (value := numbers.get(name)) is not None}
     yield from (value for name, value in known.items() if unit_of(name) == unit)
     yield from _parameters(rule, values, unit)
     if unit == "%":
@@ -128,7 +128,7 @@ def constants(rule: Rule, quantity: Quantity) -> Iterator[float]:
 
 
 def is_zero(*names: str) -> Callable[[Numbers, Values], bool]:
-    return lambda numbers, values: all(numbers.known(name) == 0 for name in names)
+    return lambda numbers, values: all(numbers.get(name) == 0 for name in names)
 
 
 def is_batch_large(numbers: Numbers, values: Values) -> bool:
@@ -148,7 +148,7 @@ def is_batch_large(numbers: Numbers, values: Values) -> bool:
 
 
 def is_fast_to_save(numbers: Numbers, values: Values) -> bool:
-    return (numbers.known("checkpoint_seconds") or 0.0) < 1e-3
+    return (numbers.get("checkpoint_seconds") or 0.0) < 1e-3
 
 
 def has_every_gpu_measured(numbers: Numbers, values: Values) -> bool:
@@ -159,7 +159,7 @@ def is_every_gpu_used(numbers: Numbers, values: Values) -> bool:
     told = numbers.by_entity("is_told")
     measured = numbers.by_entity("p99_pct").items()
     used = [gpu for gpu, pct in measured if pct > values["unused_pct"] or told.get(gpu)]
-    return len(used) >= (numbers.known("gpus_count") or 0.0)
+    return len(used) >= (numbers.get("gpus_count") or 0.0)
 
 
 def does_not_grow(numbers: Numbers, values: Values) -> bool:
@@ -218,12 +218,12 @@ def workers_of_a_rank(numbers: Numbers, values: Values, unit: str) -> Iterator[f
 def best_intervals(numbers: Numbers, values: Values, unit: str) -> Iterator[float]:
     """Yield the best interval, and what it takes less than the run's own."""
     names = ("checkpoint_seconds", "saving_seconds", "loop_seconds", "interval_seconds")
-    known = [value for name in names if (value := numbers.known(name)) is not None]
+    known = [value for name in names if (value := numbers.get(name)) is not None]
     if unit == "s" and len(known) == len(names):
         cost, saving, loop, interval = known
-        between = values["mtbf_hours"] * 3600 / max(numbers.known("nodes_count") or 1.0, 1.0)
+        between = values["mtbf_hours"] * 3600 / max(numbers.get("nodes_count") or 1.0, 1.0)
         work, best = max(loop - saving, 1e-3), best_interval_seconds(cost, between)
-        best = min(best, work) if numbers.known("is_final") else best
+        best = min(best, work) if numbers.get("is_final") else best
         failures = min(work / between, 1.0)
         lost = failures * (min(interval, work) - min(best, work)) / 2
         yield from (best, saving + lost - cost * max(work / best, 1.0))
@@ -231,9 +231,9 @@ def best_intervals(numbers: Numbers, values: Values, unit: str) -> Iterator[floa
 
 def work_at_risk(numbers: Numbers, values: Values, unit: str) -> Iterator[float]:
     """Yield half of the work times the chance of a failure, as far as the run lasted."""
-    work, run = numbers.known("work_seconds") or 0.0, numbers.known("run_seconds") or 0.0
+    work, run = numbers.get("work_seconds") or 0.0, numbers.get("run_seconds") or 0.0
     for name in ("mtbf_hours", "spot_mtbf_hours"):
-        failures = (numbers.known("nodes_count") or 1.0) * work / (3600 * values[name])
+        failures = (numbers.get("nodes_count") or 1.0) * work / (3600 * values[name])
         yield min(work * min(failures / 2, 1.0), run)
 
 

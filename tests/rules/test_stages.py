@@ -11,7 +11,7 @@ from advisor.figures import figures
 from rules.frame import NodeFrame
 from rules.ledger import ledger
 from rules.rule import Window
-from rules.stages import Stage, other_stages, stages_of, start_up
+from rules.stages import ScriptStage, other_stages, stages_of, start_up
 from tests.rules import frames as f
 from tests.rules.cases import judged
 from tests.rules.test_ledger import Events, check_sums
@@ -53,7 +53,10 @@ def pipeline(resolution: float = 1.0, late: float = 1.0, gpus: int = 1) -> NodeF
 
 def test_the_stages_are_read_in_order_and_one_that_runs_lasts_until_now() -> None:
     node = f.node(events=script(("b.py", 50, None), ("a.py", 2, 40)))
-    assert stages_of(node, 80.0) == [Stage("a.py", Window(2, 40)), Stage("b.py", Window(50, 80))]
+    assert stages_of(node, 80.0) == [
+        ScriptStage("a.py", Window(2, 40)),
+        ScriptStage("b.py", Window(50, 80)),
+    ]
 
 
 @pytest.mark.parametrize("late", [0.0, 1.0, 7.0])

@@ -168,8 +168,8 @@ def test_the_mode_chooses_the_phase() -> None:
     frame = run(loop(), loop(outliers=20, phase="evaluate"))
     parse = all_rules()[RULE].parameters
     mode = next(p for p in parse if p.name == "mode")
-    assert judged(RULE, frame, {"mode": mode.parsed("TRAIN")}).verdict.state == "passed"
-    assert judged(RULE, frame, {"mode": mode.parsed("eval")}).verdict.state == "fired"
+    assert judged(RULE, frame, {"mode": mode.parse("TRAIN")}).verdict.state == "passed"
+    assert judged(RULE, frame, {"mode": mode.parse("eval")}).verdict.state == "fired"
 
 
 def test_it_counts_one_rank_and_not_all_of_them_together() -> None:

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.step_ranges import CONTINUED, NEW, RESUMED, Kept, StepRange, distinct, kept, lost_count
+from rules.step_ranges import (
+    CONTINUED,
+    NEW,
+    RESUMED,
+    CountedSteps,
+    StepRange,
+    count_distinct_steps,
+    lost_count,
+    select_counted_steps,
+)
 from tests.rules.test_properties import QUICK
 
 
@@ -21,7 +30,7 @@ def made(*spans: tuple[int, int, int, str]) -> list[StepRange]:
 
 
 def lasts(ranges: list[StepRange]) -> list[int]:
-    return [each.last for each in kept(ranges)]
+    return [each.last for each in select_counted_steps(ranges)]
 
 
 def test_steps_after_the_checkpoint_were_lost() -> None:
@@ -49,9 +58,9 @@ def test_a_restart_takes_nothing_back_from_before_a_new_count() -> None:
 def test_two_nodes_that_make_the_same_steps_lose_none() -> None:
     both = made((0, 1, 100, RESUMED), (1, 1, 100, RESUMED))
     assert lasts(both) == [100, 100]
-    assert distinct(both, kept(both)) == 100
+    assert count_distinct_steps(both, select_counted_steps(both)) == 100
     restarted = [*both, *made((200, 61, 80, RESUMED), (200, 61, 80, RESUMED))]
-    assert lost_count(restarted, kept(restarted)) == 40
+    assert lost_count(restarted, select_counted_steps(restarted)) == 40
 
 
 def test_a_jump_forward_loses_nothing() -> None:
@@ -61,8 +70,13 @@ def test_a_jump_forward_loses_nothing() -> None:
 def test_where_a_counted_range_resumed_is_unknown() -> None:
     first, second = made((0, 1, 100, RESUMED), (200, 1, 50, RESUMED))
     counted = StepRange(**{**vars(second), "is_counted": True})
-    assert kept([first, counted]) == [Kept(100), Kept(50, is_known=False)]
-    assert kept([StepRange(**{**vars(first), "is_counted": True})]) == [Kept(100)]
+    assert select_counted_steps([first, counted]) == [
+        CountedSteps(100),
+        CountedSteps(50, is_known=False),
+    ]
+    assert select_counted_steps([StepRange(**{**vars(first), "is_counted": True})]) == [
+        CountedSteps(100)
+    ]
 
 
 @dataclass(frozen=True)
@@ -101,7 +115,7 @@ def ranges_of(attempts: list[Attempt], cuts: frozenset[int] = frozenset()) -> li
 
 def lost_of(ranges: list[StepRange]) -> list[tuple[int, int]]:
     """Return the start (in s) and number of each lost step."""
-    pairs = zip(ranges, kept(ranges), strict=True)
+    pairs = zip(ranges, select_counted_steps(ranges), strict=True)
     return sorted(
         (each.began_us // 10**6 + number - each.first, number)
         for each, counted in pairs
@@ -141,5 +155,5 @@ def test_any_split_and_any_order_lose_the_same_steps(
     random.Random(seed).shuffle(split)
     assert lost_of(split) == lost_of(ranges_of(attempts)) == lost_one_by_one(attempts)
     last = attempts[-1]
-    assert distinct(split, kept(split)) == last.first + last.count - 1
-    assert lost_count(split, kept(split)) == len(lost_of(split))
+    assert count_distinct_steps(split, select_counted_steps(split)) == last.first + last.count - 1
+    assert lost_count(split, select_counted_steps(split)) == len(lost_of(split))

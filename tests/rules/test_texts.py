@@ -13,7 +13,7 @@ import pytest
 
 from rules.engine import evaluate
 from rules.frame import RunFrame
-from rules.wording import counted, lasting, named, range_pct, some_gpus
+from rules.wording import lasting, name_gpus, range_pct, some_gpus, write_count
 from tests.rules import endings
 from tests.rules import frames as f
 from tests.rules.cases import judged
@@ -156,13 +156,18 @@ def test_a_known_gpu_is_not_called_unknown() -> None:
 
 
 def test_words() -> None:
-    assert [counted(n, "gap") for n in (0, 1, 2, 1.5)] == ["0 gaps", "1 gap", "2 gaps", "1.5 gaps"]
+    assert [write_count(n, "gap") for n in (0, 1, 2, 1.5)] == [
+        "0 gaps",
+        "1 gap",
+        "2 gaps",
+        "1.5 gaps",
+    ]
     assert (some_gpus(1, 1), some_gpus(1, 4)) == ("the only GPU", "1 of 4 GPUs")
     assert (range_pct([97.8, 98.1]), range_pct([95, 98])) == ("98 %", "95 to 98 %")
-    assert named(["n1/gpu10", "n1/gpu2"]) == "gpu2, gpu10"
-    assert named(["n1/gpu0", "n2/gpu0"]) == "n1/gpu0, n2/gpu0"
-    assert named(["n2/gpu0"], ["n1/gpu0", "n2/gpu0"]) == "n2/gpu0"
-    assert named([f"n1/gpu{n}" for n in range(10)]).endswith("gpu7 and 2 more")
+    assert name_gpus(["n1/gpu10", "n1/gpu2"]) == "gpu2, gpu10"
+    assert name_gpus(["n1/gpu0", "n2/gpu0"]) == "n1/gpu0, n2/gpu0"
+    assert name_gpus(["n2/gpu0"], ["n1/gpu0", "n2/gpu0"]) == "n2/gpu0"
+    assert name_gpus([f"n1/gpu{n}" for n in range(10)]).endswith("gpu7 and 2 more")
 
 
 @pytest.mark.parametrize(

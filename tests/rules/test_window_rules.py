@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from advisor.store.index import to_ms
-from advisor.store.tail import Tail
+from advisor.store.tail import RunTail
 from rules.engine import Judgement, evaluate
 from rules.frame import RunFrame
 from rules.registry import all_rules
@@ -26,7 +26,7 @@ def last_minutes(run: Stored, until_seconds: float, length_seconds: float) -> Ru
     start_ms = max(end_ms - round(1000 * length_seconds), to_ms(START)) // CELL_MS * CELL_MS
     nodes = {}
     for node in run.nodes:
-        tail = Tail(CELL_MS, round(1000 * length_seconds) // CELL_MS + 2)
+        tail = RunTail(CELL_MS, round(1000 * length_seconds) // CELL_MS + 2)
         tail.move_to(start_ms)
         for ref in node.segments:
             if start_ms <= ref.start_us // 1000 + ref.duration_ms <= end_ms:

@@ -14,7 +14,7 @@ from trimtab.wire import decode_declaration, decode_segment
 
 from webapp.sample_data import load as loading
 from webapp.sample_data.histories import sample_runs
-from webapp.sample_data.load import LoadError, load
+from webapp.sample_data.load import SampleUploadError, load
 
 NOW = datetime(2026, 3, 14, 15, 9, tzinfo=UTC)
 
@@ -119,11 +119,11 @@ def test_a_busy_service_gets_another_try(service: Service, monkeypatch: pytest.M
 
 def test_a_refusal_is_an_error_with_the_services_own_words(service: Service) -> None:
     service.answers = [403]
-    with pytest.raises(LoadError, match=r"answered 403.*Said by the service"):
+    with pytest.raises(SampleUploadError, match=r"answered 403.*Said by the service"):
         load(service.url, "wrong", NOW)
 
 
 def test_a_service_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PAUSES_SECONDS", (0, 0))
-    with pytest.raises(LoadError, match="failed"):
+    with pytest.raises(SampleUploadError, match="failed"):
         load("http://127.0.0.1:9", "secret", NOW)

@@ -18,7 +18,7 @@ from tests.running_service import Service, manage
 from webapp.sample_data.histories import WORKSPACE
 from webapp.sample_data.jobs import JOBS
 from webapp.sample_data.live import LiveRun
-from webapp.sample_data.load import Connection, uploads_of
+from webapp.sample_data.load import LoadConnection, uploads_of
 
 Theme = Literal["light", "dark"]
 CHROMIUM = Path("/usr/bin/chromium")
@@ -85,7 +85,7 @@ class SampleWorkspace:
         later = replace(latest, days_ago=(0,), training=training, commit="later")
         now = datetime.now(UTC)
         *_, run = replace(sample, stages=(*sample.stages, later)).runs(now, WORKSPACE)
-        connection = Connection(self.service.url, self._new_token("ingest"))
+        connection = LoadConnection(self.service.url, self._new_token("ingest"))
         for upload in uploads_of(replace(run, started_at=now)):
             connection.put(upload)
         connection.close()

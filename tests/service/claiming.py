@@ -7,10 +7,10 @@ from typing import Any
 from django.utils import timezone
 
 from webapp.background import claims, fairness
-from webapp.background.kinds import Kind
+from webapp.background.kinds import WorkKind
 
 
-def claim_next(kind: Kind[Any]) -> claims.Claim[Any] | None:
+def claim_next(kind: WorkKind[Any]) -> claims.WorkClaim[Any] | None:
     """Claim the first row that can be claimed, of those whose turn it is; None if there is none."""
     now = timezone.now()
     for key in fairness.in_turn(kind, 50, now):

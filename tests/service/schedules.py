@@ -78,7 +78,7 @@ class Schedule:
         self.instance_types: dict[UUID, str] = {}
         """Run -> the type that a person corrected."""
         self.deleted: set[UUID] = set()
-        self._begun: list[tuple[queue.Claim, Outcome]] = []
+        self._begun: list[tuple[queue.AnalysisClaim, Outcome]] = []
         self._kills: dict[UUID, int] = {}
 
     def _sessions(self, run_id: UUID) -> Iterator[Session]:
@@ -170,7 +170,7 @@ class Schedule:
     def _end(self) -> None:
         if self._begun:
             held, outcome = self._begun.pop(self.random.randrange(len(self._begun)))
-            queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
+            queue.finish_analysis(held, partial(outcome_rows.save, outcome), outcome.is_final)
 
     def _kill(self) -> None:
         """Let a worker die between reading and writing; its lease expires."""

@@ -149,8 +149,8 @@ def test_only_one_worker_gets_a_run_and_a_dead_one_loses_it(agent):
     second = queue.claim(agent.run_id)
     assert second is not None
     saved = []
-    assert not queue.finish(held, lambda run: saved.append("late"), is_final=False)
-    assert queue.finish(second, lambda run: saved.append("ours"), is_final=False)
+    assert not queue.finish_analysis(held, lambda run: saved.append("late"), is_final=False)
+    assert queue.finish_analysis(second, lambda run: saved.append("ours"), is_final=False)
     assert saved == ["ours"]
 
 
@@ -180,7 +180,7 @@ def test_workers_that_die_cost_a_run_none_of_its_attempts_until_it_is_given_up(a
     assert not pulling.sweep()
     assert "10 workers died" in Analysis.objects.get().error
     # The last one was only slow.
-    assert queue.finish(held, lambda run: None, is_final=False)
+    assert queue.finish_analysis(held, lambda run: None, is_final=False)
     assert Analysis.objects.get().error == ""
     agent.put(agent.segment(1))
     assert queue.claim(agent.run_id) is not None

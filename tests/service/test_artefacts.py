@@ -153,8 +153,10 @@ def names(store) -> set[str]:  # type: ignore[no-untyped-def]
 
 def test_retention_takes_it_with_the_tiers_and_nothing_before(ended_run, store):
     days = ended_run.workspace.keep_tiers_days
-    assert not [item for item in deletion.planned(in_days(days - 1)) if item.kind == "artefact"]
-    deletion.everything(in_days(days + 1))
+    assert not [
+        item for item in deletion.plan_deletions(in_days(days - 1)) if item.kind == "artefact"
+    ]
+    deletion.delete_all_expired(in_days(days + 1))
     assert (Artefact.objects.count(), names(store)) == (0, set())
 
 
@@ -162,7 +164,7 @@ def test_it_goes_with_its_workspace(ended_run, store):
     workspace = ended_run.workspace
     workspace.deleted_at = timezone.now()
     workspace.save()
-    deletion.everything(in_days(8))
+    deletion.delete_all_expired(in_days(8))
     assert (Artefact.objects.count(), names(store)) == (0, set())
 
 

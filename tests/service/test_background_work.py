@@ -20,7 +20,7 @@ from webapp.advice.models import SavingsRecount
 from webapp.analysis import compaction, queue
 from webapp.analysis.models import Analysis, Compaction
 from webapp.background import claims, conditions, pulling
-from webapp.background.kinds import Kind, Limits, all_kinds
+from webapp.background.kinds import WorkKind, WorkLimits, all_kinds
 from webapp.imports import queue as imports
 from webapp.notify import password_reset
 from webapp.notify import queue as mails
@@ -52,11 +52,11 @@ def _compaction(workspace: Workspace, agent: FakeAgent) -> None:
 
 
 def _retention(workspace: Workspace, agent: FakeAgent) -> None:
-    rounds.want_all()
+    rounds.queue_rounds()
 
 
 def _rejudging(workspace: Workspace, agent: FakeAgent) -> None:
-    rejudging.want(workspace)
+    rejudging.queue_rejudging(workspace)
 
 
 def _savings_recount(workspace: Workspace, agent: FakeAgent) -> None:
@@ -75,7 +75,7 @@ def _import(workspace: Workspace, agent: FakeAgent) -> None:
     agent.put_artefact(b"no archive", kind="import", name="x.tar.gz")
 
 
-WORK: dict[str, tuple[Kind[Any], Callable[[Workspace, FakeAgent], None]]] = {
+WORK: dict[str, tuple[WorkKind[Any], Callable[[Workspace, FakeAgent], None]]] = {
     "analysis": (queue.KIND, _analysis),
     "compaction": (compaction.KIND, _compaction),
     "import": (imports.KIND, _import),
@@ -89,7 +89,7 @@ WORK: dict[str, tuple[Kind[Any], Callable[[Workspace, FakeAgent], None]]] = {
 
 
 @pytest.fixture(params=sorted(WORK))
-def kind(request, workspace, agent) -> Kind[Any]:
+def kind(request, workspace, agent) -> WorkKind[Any]:
     """Return a kind of work, with one row that is due."""
     found, want = WORK[request.param]
     want(workspace, agent)
@@ -97,11 +97,11 @@ def kind(request, workspace, agent) -> Kind[Any]:
     return found
 
 
-def state_of(kind: Kind[Any]) -> str:
+def state_of(kind: WorkKind[Any]) -> str:
     return kind.rows.annotate(work_state=conditions.state(timezone.now())).get().work_state
 
 
-def lose_lease(kind: Kind[Any]) -> None:
+def lose_lease(kind: WorkKind[Any]) -> None:
     kind.rows.update(leased_until=timezone.now() - timedelta(seconds=1))
 
 
@@ -115,7 +115,7 @@ def test_due_work_is_claimed_without_any_message(kind):
     assert held is not None
     assert state_of(kind) == conditions.UNDER_WAY
     assert claim_next(kind) is None
-    assert claims.finish(held)
+    assert claims.finish_work(held)
     assert state_of(kind) == conditions.DONE
     assert claim_next(kind) is None
 
@@ -132,12 +132,12 @@ def test_a_worker_that_lost_its_lease_saves_nothing(kind):
     assert second is not None
     saved: list[str] = []
     assert not claims.renew(late)
-    assert not claims.finish(late, lambda: saved.append("late"))
+    assert not claims.finish_work(late, lambda: saved.append("late"))
     claims.fail(late, "too late")
-    claims.give_up(late, "too late")
+    claims.mark_failed(late, "too late")
     assert state_of(kind) == conditions.UNDER_WAY
     assert kind.rows.get().error == ""
-    assert claims.finish(second, lambda: saved.append("second"))
+    assert claims.finish_work(second, lambda: saved.append("second"))
     assert saved == ["second"]
 
 
@@ -156,17 +156,17 @@ def test_the_outcome_and_the_end_are_one_transaction(kind):
         raise OSError("no space left on device")
 
     with pytest.raises(OSError, match="no space left"):
-        claims.finish(held, save)
+        claims.finish_work(held, save)
     assert state_of(kind) == conditions.UNDER_WAY
     assert kind.rows.get().error == ""
 
 
 def test_what_arrives_during_the_work_is_not_lost(kind):
     held = claim_next(kind)
-    claims.want(kind.rows)
-    assert claims.finish(held)
+    claims.mark_due(kind.rows)
+    assert claims.finish_work(held)
     assert state_of(kind) == conditions.DUE
-    assert claims.finish(claim_next(kind))
+    assert claims.finish_work(claim_next(kind))
     assert state_of(kind) == conditions.DONE
 
 
@@ -200,24 +200,24 @@ def test_kills_are_counted_apart_and_given_up_by_the_sweep(kind):
     assert not pulling.sweep()
     assert state_of(kind) == conditions.FAILED
     assert kind.rows.get().error.startswith(f"Given up: {kind.limits.max_kills} workers died")
-    assert claims.finish(last), "it was only slow"
+    assert claims.finish_work(last), "it was only slow"
     assert (state_of(kind), kind.rows.get().error) == (conditions.DONE, "")
 
 
 def test_a_person_can_have_it_tried_again_once_it_failed(kind):
-    assert claims.try_again(kind, kind.rows) == 0
-    claims.give_up(claim_next(kind), "it will never work")
+    assert claims.retry_failed(kind, kind.rows) == 0
+    claims.mark_failed(claim_next(kind), "it will never work")
     assert state_of(kind) == conditions.FAILED
-    assert claims.try_again(kind, kind.rows) == 1
+    assert claims.retry_failed(kind, kind.rows) == 1
     assert (state_of(kind), kind.rows.get().error) == (conditions.DUE, "")
     held = claim_next(kind)
     assert (held.row.attempts, held.row.kills) == (0, 0)
 
 
 def test_something_new_has_it_tried_again_too(kind):
-    claims.give_up(claim_next(kind), "it will never work")
-    claims.want(kind.rows)
-    assert claims.finish(claim_next(kind))
+    claims.mark_failed(claim_next(kind), "it will never work")
+    claims.mark_due(kind.rows)
+    assert claims.finish_work(claim_next(kind))
 
 
 def test_the_work_of_each_kind_is_found_by_its_path_and_claims_what_is_due(kind):
@@ -234,11 +234,11 @@ def test_a_person_may_take_work_over_and_the_worker_that_had_it_saves_nothing(ki
     first = claim_next(kind)
     key = kind.rows.values_list(kind.key, flat=True).get()
     assert claims.claim(kind, key) is None
-    second = claims.take_over(kind, key)
+    second = claims.claim_by_force(kind, key)
     assert second is not None
-    assert not claims.finish(first)
-    assert claims.finish(second)
-    assert claims.take_over(kind, key) is None
+    assert not claims.finish_work(first)
+    assert claims.finish_work(second)
+    assert claims.claim_by_force(kind, key) is None
 
 
 def test_the_longest_waiting_is_taken_first(workspace):
@@ -254,7 +254,7 @@ def test_the_longest_waiting_is_taken_first(workspace):
 @given(attempts=st.integers(1, 60), first=st.integers(1, 600), longest=st.integers(1, 86_400))
 @example(attempts=60, first=600, longest=86_400)
 def test_pauses_grow_to_a_bound_and_differ(attempts, first, longest):
-    limits = Limits(
+    limits = WorkLimits(
         lease=timedelta(seconds=1),
         max_attempts=60,
         first_pause=timedelta(seconds=first),
@@ -271,7 +271,7 @@ def test_compaction_that_was_given_up_waits_for_new_segments(agent):
     agent.put(agent.segment(0))
     compaction.want_due(later)
     Compaction.objects.update(due_at=timezone.now())
-    claims.give_up(claim_next(compaction.KIND), "unreadable")
+    claims.mark_failed(claim_next(compaction.KIND), "unreadable")
     compaction.want_due(later)
     assert state_of(compaction.KIND) == conditions.FAILED
     agent.put(agent.segment(1))
@@ -282,10 +282,10 @@ def test_compaction_that_was_given_up_waits_for_new_segments(agent):
 def test_retention_rounds_are_made_in_every_workspace_once_a_day(workspace):
     Workspace.objects.create(name="Deleted", deleted_at=timezone.now() - timedelta(days=8))
     for _ in range(2):
-        rounds.want_all()
+        rounds.queue_rounds()
         while held := claim_next(rounds.KIND):
             claims.release(held, timezone.now())
-            rounds.carry_out(held.row.workspace_id)
+            rounds.run_round(held.row.workspace_id)
     assert list(Workspace.objects.all()) == [workspace], "the deletion can't be undone any more"
     (own,) = RetentionRound.objects.all()
     assert own.done == own.wanted

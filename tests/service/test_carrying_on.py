@@ -246,7 +246,7 @@ def test_they_count_as_stored_and_go_with_the_workspace(token, workspace):
     forget(agent)
     analyse(agent)
     Workspace.objects.update(deleted_at=timezone.now() - timedelta(days=8))
-    deletion.everything(timezone.now())
+    deletion.delete_all_expired(timezone.now())
     assert not list(store.list("runs/"))
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.service.claiming import claim_next
 from webapp.accounts.models import Workspace
 from webapp.background import claims
-from webapp.background.kinds import Kind
+from webapp.background.kinds import WorkKind
 from webapp.notify.models import Mail
 from webapp.notify.queue import KIND as MAIL
 from webapp.rulebook.models import Rejudging
@@ -47,7 +47,7 @@ def now_in(row: Any, *columns: str) -> tuple[Any, ...]:
     return tuple(getattr(row, column) for column in columns)
 
 
-def taken(row: Any, kind: Kind[Any] = KIND) -> claims.Claim[Any]:
+def taken(row: Any, kind: WorkKind[Any] = KIND) -> claims.WorkClaim[Any]:
     held = claims.claim(kind, getattr(row, kind.key))
     assert held is not None
     row.refresh_from_db()
@@ -74,7 +74,7 @@ def test_many_are_counted_and_wait_as_one_that_stays_due_when_it_was(row, due_in
     for _ in range(2):
         rows.update(wanted=7, **columns)
         if found:
-            claims.want(rows, max(now, columns["due_at"]), is_fresh=False)
+            claims.mark_due(rows, max(now, columns["due_at"]), is_fresh=False)
         else:
             claims.want_many(KIND, {row.workspace_id: 1})
             assert now_in(row, "due_at") == (columns["due_at"],)
@@ -86,7 +86,7 @@ def test_many_are_counted_and_wait_as_one_that_stays_due_when_it_was(row, due_in
 
 def test_what_is_wanted_anew_is_due_at_once_and_has_all_its_attempts(row):
     Rejudging.objects.update(given_up_at=timezone.now())
-    assert claims.want(Rejudging.objects.all()) == 1
+    assert claims.mark_due(Rejudging.objects.all()) == 1
     assert now_in(row, "wanted", "done", "attempts", "kills") == (8, 4, 0, 0)
     assert now_in(row, "given_up_at", "error") == (None, "before")
     assert is_near(row.due_at, timezone.now())
@@ -94,13 +94,13 @@ def test_what_is_wanted_anew_is_due_at_once_and_has_all_its_attempts(row):
 
 def test_it_may_be_due_later_with_the_attempts_that_are_left(row):
     later = timezone.now() + HOUR
-    claims.want(Rejudging.objects.all(), due_at=later, is_fresh=False, error="since")
+    claims.mark_due(Rejudging.objects.all(), due_at=later, is_fresh=False, error="since")
     assert now_in(row, "wanted", "due_at", "attempts", "kills") == (8, later, 2, 3)
     assert now_in(row, "error") == ("since",)
 
 
 def test_wanting_rows_that_are_not_there_is_said(row):
-    assert claims.want(Rejudging.objects.filter(wanted=99)) == 0
+    assert claims.mark_due(Rejudging.objects.filter(wanted=99)) == 0
     assert now_in(row, "wanted") == (7,)
 
 
@@ -170,14 +170,14 @@ def test_a_claim_names_one_row_and_may_ask_more_of_it(row):
 
 def test_taking_over_needs_no_end_of_the_lease_but_something_to_do(row):
     first = taken(row)
-    second = claims.take_over(KIND, row.workspace_id)
+    second = claims.claim_by_force(KIND, row.workspace_id)
     assert second is not None
     assert second.lease != first.lease
     assert now_in(row, "lease", "kills") == (second.lease, 4)
-    assert claims.take_over(KIND, 999) is None
+    assert claims.claim_by_force(KIND, 999) is None
     for nothing in ({"done": 7}, {"given_up_at": timezone.now()}):
         Rejudging.objects.update(**nothing)
-        assert claims.take_over(KIND, row.workspace_id) is None
+        assert claims.claim_by_force(KIND, row.workspace_id) is None
 
 
 def test_the_next_claim_is_of_what_is_due_and_free(row):
@@ -210,7 +210,7 @@ def test_what_is_finished_says_when_and_has_nothing_left_of_before(row):
     held = replace(taken(row), began_at=timezone.now() - HOUR)
     Rejudging.objects.update(wanted=9)
     saved: list[int] = []
-    assert claims.finish(held, lambda: saved.append(1), began_at=None)
+    assert claims.finish_work(held, lambda: saved.append(1), began_at=None)
     assert saved == [1]
     assert is_unheld(row)
     assert now_in(row, "wanted", "done", "error", "attempts", "kills") == (9, 7, "", 0, 0)
@@ -221,16 +221,16 @@ def test_what_is_finished_says_when_and_has_nothing_left_of_before(row):
 
 def test_what_is_finished_may_save_nothing_and_what_was_lost_saves_nothing(row):
     held = taken(row)
-    assert not claims.finish(replace(held, lease=uuid4()), lambda: pytest.fail("saved"))
+    assert not claims.finish_work(replace(held, lease=uuid4()), lambda: pytest.fail("saved"))
     assert now_in(row, "done", "lease") == (4, held.lease)
-    assert claims.finish(held)
+    assert claims.finish_work(held)
     assert now_in(row, "done") == (7,)
 
 
 def test_a_result_counts_though_it_was_given_up_meanwhile(row):
     held = taken(row)
     Rejudging.objects.update(given_up_at=timezone.now())
-    assert claims.finish(held)
+    assert claims.finish_work(held)
     assert now_in(row, "given_up_at", "done") == (None, 7)
 
 
@@ -294,10 +294,10 @@ def mail(workspace, django_user_model) -> Mail:
 
 
 def test_what_is_given_up_says_so_in_its_own_way(mail):
-    claims.give_up(replace(taken(mail, MAIL), lease=uuid4()), "of somebody else")
+    claims.mark_failed(replace(taken(mail, MAIL), lease=uuid4()), "of somebody else")
     assert now_in(mail, "given_up_at") == (None,)
     Mail.objects.update(leased_until=timezone.now() - SECOND)
-    claims.give_up(taken(mail, MAIL), OSError("gone"))
+    claims.mark_failed(taken(mail, MAIL), OSError("gone"))
     assert is_unheld(mail)
     assert now_in(mail, "attempts", "error", "state") == (1, "OSError: gone", Mail.FAILED)
     assert is_near(mail.given_up_at, timezone.now())
@@ -312,11 +312,11 @@ def test_the_last_failure_says_so_in_its_own_way_and_others_do_not(mail):
 
 
 def test_a_person_has_it_tried_again(mail):
-    assert claims.try_again(MAIL, Mail.objects.all()) == 0
-    claims.give_up(taken(mail, MAIL), OSError("gone"))
+    assert claims.retry_failed(MAIL, Mail.objects.all()) == 0
+    claims.mark_failed(taken(mail, MAIL), OSError("gone"))
     Mail.objects.update(kills=2, due_at=timezone.now() - HOUR)
-    assert claims.try_again(MAIL, Mail.objects.filter(attempts=99)) == 0
-    assert claims.try_again(MAIL, Mail.objects.all()) == 1
+    assert claims.retry_failed(MAIL, Mail.objects.filter(attempts=99)) == 0
+    assert claims.retry_failed(MAIL, Mail.objects.all()) == 1
     assert is_unheld(mail)
     assert now_in(mail, "attempts", "kills", "error", "state") == (0, 0, "", Mail.WAITING)
     assert now_in(mail, "given_up_at") == (None,)
@@ -325,7 +325,7 @@ def test_a_person_has_it_tried_again(mail):
 
 def test_what_was_done_meanwhile_is_not_tried_again(row):
     Rejudging.objects.update(given_up_at=timezone.now(), done=7)
-    assert claims.try_again(KIND, Rejudging.objects.all()) == 0
+    assert claims.retry_failed(KIND, Rejudging.objects.all()) == 0
 
 
 @pytest.mark.parametrize(
@@ -341,4 +341,4 @@ def test_what_was_done_meanwhile_is_not_tried_again(row):
     ],
 )
 def test_an_error_is_kept_as_a_person_reads_it(error, kept):
-    assert claims.readable(error) == kept
+    assert claims.error_text(error) == kept

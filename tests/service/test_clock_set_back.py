@@ -23,7 +23,7 @@ def row(workspace) -> Rejudging:
 
 
 def test_what_was_wanted_while_the_clock_was_ahead_is_due_now(row):
-    claims.want(Rejudging.objects.all(), timezone.now() + HOUR)
+    claims.mark_due(Rejudging.objects.all(), timezone.now() + HOUR)
     assert claim_next(KIND) is None
     clock.mend_rows(HOUR)
     assert all(is_near(at, timezone.now()) for at in now_in(row, "due_at", "waiting_since"))
@@ -31,7 +31,7 @@ def test_what_was_wanted_while_the_clock_was_ahead_is_due_now(row):
 
 
 def test_what_was_due_later_comes_earlier_by_as_much_and_never_before_now(row):
-    claims.want(Rejudging.objects.all(), timezone.now() + HOUR + 10 * MINUTE)
+    claims.mark_due(Rejudging.objects.all(), timezone.now() + HOUR + 10 * MINUTE)
     clock.mend_rows(HOUR)
     (due_at,) = now_in(row, "due_at")
     assert is_near(due_at, timezone.now() + 10 * MINUTE)
@@ -39,13 +39,13 @@ def test_what_was_due_later_comes_earlier_by_as_much_and_never_before_now(row):
 
 def test_what_has_long_been_due_stays_the_longest_waiting(row):
     since = timezone.now() - 2 * HOUR
-    claims.want(Rejudging.objects.all(), since)
+    claims.mark_due(Rejudging.objects.all(), since)
     clock.mend_rows(HOUR)
     assert now_in(row, "due_at", "waiting_since") == (since, since)
 
 
 def test_a_lease_ends_no_later_than_one_that_is_given_now(row):
-    claims.want(Rejudging.objects.all())
+    claims.mark_due(Rejudging.objects.all())
     taken(row)
     Rejudging.objects.update(leased_until=timezone.now() + HOUR)
     clock.mend_rows(HOUR)
@@ -54,7 +54,7 @@ def test_a_lease_ends_no_later_than_one_that_is_given_now(row):
 
 
 def test_the_lease_of_a_living_worker_stays_its_own(row):
-    claims.want(Rejudging.objects.all())
+    claims.mark_due(Rejudging.objects.all())
     held = taken(row)
     clock.mend_rows(HOUR)
     assert claims.renew(held)

@@ -25,7 +25,7 @@ from tests.web.test_query_counts import MOST_QUERIES
 from webapp.accounts.models import Token
 from webapp.advice.selectors.interruptions import rate_of
 from webapp.analysis.models import LedgerEntry, Life
-from webapp.analysis.repricing import price_again
+from webapp.analysis.repricing import reprice_run
 from webapp.prices.models import Price
 from webapp.runs import progress
 from webapp.runs.models import Run
@@ -295,7 +295,7 @@ def test_without_samples_the_failures_are_priced_again(
         precedence=OWN_RATE,
     )
     with transaction.atomic():
-        price_again(Run.objects.select_for_update().get(pk=run.pk))
+        reprice_run(Run.objects.select_for_update().get(pk=run.pk))
     after = Decimal(failures()["total"]["usd"])
     assert after == pytest.approx(2 * before, rel=Decimal("1e-6"))
 

@@ -160,7 +160,7 @@ def test_no_more_than_its_limit_is_under_way_of_long_work(workspace, other):
     long_ago = timezone.now() - 2 * fairness.COUNTED_FOR
     begun.update(began_at=long_ago, leased_until=timezone.now() + lease)
     assert claims.claim(rounds.KIND, other.pk) is None, "it has just renewed its lease"
-    assert claims.finish(held)
+    assert claims.finish_work(held)
     assert claims.claim(rounds.KIND, other.pk) is not None
 
 
@@ -173,7 +173,7 @@ def test_rows_under_one_lease_are_one_worker_at_work(workspace, other):
     held = claims.claim_under(lease, rounds.KIND, other.pk, {})
     assert held is not None
     assert claims.claim(rounds.KIND, third.pk) is None
-    assert claims.finish(held)
+    assert claims.finish_work(held)
     assert claims.claim(rounds.KIND, third.pk) is None, "it has another row"
     assert RetentionRound.objects.get(workspace=workspace).lease == lease
 

@@ -95,7 +95,7 @@ def test_what_comes_while_it_is_judged_goes_on_waiting(agent):
     agent.put(agent.segment(0))
     held = queue.claim(agent.run_id)
     agent.put(agent.segment(1))
-    assert queue.finish(held, lambda run: None, is_final=False)
+    assert queue.finish_analysis(held, lambda run: None, is_final=False)
     analysis = Analysis.objects.get()
     assert analysis.waiting_since == analysis.due_at
     assert lag.waiting_since(KIND.rows, timezone.now()) is None
@@ -112,7 +112,7 @@ def test_what_comes_before_a_look_is_due_waits_from_then_on(agent):
     assert due_at > timezone.now() + queue.LOOK_AGAIN_AFTER
     agent.put(minute(agent, 3, works=True))
     assert Analysis.objects.get().waiting_since == due_at > timezone.now()
-    queue.want(Run.objects.get(), is_upload=True)
+    queue.queue_run(Run.objects.get(), is_upload=True)
     sooner = Analysis.objects.get()
     assert sooner.waiting_since == sooner.due_at < due_at
 
@@ -134,7 +134,7 @@ def test_what_was_not_uploaded_is_not_waited_for(agent):
     agent.put(agent.segment(0, last=True))
     evaluate(agent.run_id)
     before = figures().count
-    queue.want(Run.objects.get(), is_upload=False)
+    queue.queue_run(Run.objects.get(), is_upload=False)
     assert lag.waiting_since(KIND.rows, timezone.now()) is None
     evaluate(agent.run_id)
     assert figures().count == before
@@ -217,7 +217,7 @@ def test_prometheus_reads_the_lag_and_what_waits(agent, scraped):
 @pytest.mark.django_db
 def test_what_was_given_up_is_told_and_waits_no_more(agent, scraped):
     agent.put(agent.segment(0))
-    claims.give_up(queue.claim(agent.run_id), "unreadable")
+    claims.mark_failed(queue.claim(agent.run_id), "unreadable")
     assert metric(scraped, "trimtab_work_failed", kind="analysis") == 1
     assert metric(scraped, "trimtab_work_waiting_seconds", kind="analysis") == 0
 
@@ -376,11 +376,11 @@ def test_what_was_declared_only_has_no_analysis_yet(agent):
 def test_what_waits_for_a_retry_or_is_under_way_makes_nobody_late(running):
     late = late_run(running, 600)
     Analysis.objects.filter(run=late.run_id).update(attempts=1)
-    assert queue.late(timezone.now()) < 5 * SECOND
+    assert queue.longest_wait(timezone.now()) < 5 * SECOND
     Analysis.objects.filter(run=late.run_id).update(
         attempts=0, leased_until=timezone.now() + 60 * SECOND
     )
-    assert queue.late(timezone.now()) < 5 * SECOND
+    assert queue.longest_wait(timezone.now()) < 5 * SECOND
 
 
 @pytest.mark.django_db
@@ -391,7 +391,7 @@ def test_a_late_service_finds_the_same(agent):
     evaluate(agent.run_id)
     late = dict(agent_judgements(agent))
     Analysis.objects.exclude(run=agent.run_id).delete()
-    queue.want_again(Run.objects.get(pk=agent.run_id))
+    queue.requeue_run(Run.objects.get(pk=agent.run_id))
     evaluate(agent.run_id)
     assert dict(agent_judgements(agent)) == late
 

@@ -14,7 +14,7 @@ from trimtab.wire import Block, Event, Gpu, NodeFacts, Probe, StepBlock
 
 from advisor.pricing.price import OWN_RATE
 from advisor.recommend import recommend
-from advisor.sizing.other_gpus import Evidence
+from advisor.sizing.other_gpus import SpeedEvidence
 from tests.service.uploads import SEGMENT_MS, FakeAgent
 from webapp.accounts.models import Token, Workspace
 from webapp.advice.models import Recommendation
@@ -325,7 +325,7 @@ def test_an_agent_may_ask_for_the_list_price_before_it_spends(workspace: Workspa
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[Evidence]:
+def told(monkeypatch: pytest.MonkeyPatch) -> list[SpeedEvidence]:
     """Return the evidence of each recommendation."""
     seen = []
 
@@ -374,7 +374,7 @@ def test_the_first_analysis_of_a_run_knows_its_own_measurement(agent, told):
     """The first analysis does as every later one does."""
     run = Training(agent).upload()
     with transaction.atomic():
-        queue.want_again(run)
+        queue.requeue_run(run)
     evaluate(str(run.pk))
     first, second = told
     assert first.measured == second.measured

@@ -19,7 +19,7 @@ from redis import RedisError
 from tests.service.test_claims import HOUR, LIMITS, MINUTE, SECOND, is_near, now_in
 from webapp.accounts.models import Workspace
 from webapp.background import claims, conditions, fairness, kinds, pulling, waking
-from webapp.background.kinds import Kind, Limits, all_kinds, kind_called
+from webapp.background.kinds import WorkKind, WorkLimits, all_kinds, kind_called
 from webapp.background.time_limit import time_limit
 from webapp.http import redis_outage
 from webapp.notify.models import Mail
@@ -75,13 +75,13 @@ def test_the_state_that_people_read(row, columns, state):
 def test_rows_are_due_and_leases_end_at_their_moment(row):
     now = timezone.now()
     Rejudging.objects.update(due_at=now, leased_until=now)
-    assert not conditions.claimable(KIND, now).exists(), "the lease holds until then"
+    assert not conditions.claimable_rows(KIND, now).exists(), "the lease holds until then"
     later = now + timedelta(microseconds=1)
-    assert conditions.claimable(KIND, later).exists()
+    assert conditions.claimable_rows(KIND, later).exists()
     Rejudging.objects.update(leased_until=None)
-    assert conditions.due(KIND, now).exists()
-    assert not conditions.due(KIND, now - timedelta(microseconds=1)).exists()
-    assert conditions.claimable(KIND, now - HOUR).exists(), "whether it is due or not"
+    assert conditions.due_rows(KIND, now).exists()
+    assert not conditions.due_rows(KIND, now - timedelta(microseconds=1)).exists()
+    assert conditions.claimable_rows(KIND, now - HOUR).exists(), "whether it is due or not"
 
 
 @pytest.mark.parametrize(
@@ -226,13 +226,13 @@ def many(workspace) -> list[int]:
 def worked(monkeypatch) -> list[int]:
     """Return the workspaces that were judged again, in turn."""
     keys: list[int] = []
-    real = rejudging.judge_again
+    real = rejudging.rejudge_workspace
 
     def judge_again(key: int, **which: object) -> bool:
         keys.append(key)
         return real(key, **which)
 
-    monkeypatch.setattr(rejudging, "judge_again", judge_again)
+    monkeypatch.setattr(rejudging, "rejudge_workspace", judge_again)
     return keys
 
 
@@ -251,20 +251,20 @@ def test_a_worker_alone_with_one_row_wakes_nobody(row, sent):
 
 def test_what_becomes_due_meanwhile_is_done_as_well(many, monkeypatch, sent):
     late = Workspace.objects.create(name="late")
-    real = rejudging.judge_again
+    real = rejudging.rejudge_workspace
 
     def judge_again(key: int, **which: object) -> bool:
         if key == many[-1]:
             Rejudging.objects.get_or_create(workspace=late, wanted=1)
         return real(key, **which)
 
-    monkeypatch.setattr(rejudging, "judge_again", judge_again)
+    monkeypatch.setattr(rejudging, "rejudge_workspace", judge_again)
     assert pulling.pull() == 6
 
 
 def test_what_another_worker_took_is_passed_over(many, monkeypatch, sent):
     """Both workers read the list at the same time."""
-    real = rejudging.judge_again
+    real = rejudging.rejudge_workspace
     others = []
 
     def judge_again(key: int, **which: object) -> bool:
@@ -272,9 +272,9 @@ def test_what_another_worker_took_is_passed_over(many, monkeypatch, sent):
             others.extend(claims.claim(KIND, each) for each in many[1:3])
         return real(key, **which)
 
-    monkeypatch.setattr(rejudging, "judge_again", judge_again)
+    monkeypatch.setattr(rejudging, "rejudge_workspace", judge_again)
     assert pulling.pull() == 3
-    assert all(claims.finish(held) for held in others)
+    assert all(claims.finish_work(held) for held in others)
     kills = Rejudging.objects.values_list("kills", flat=True)
     assert set(kills) == {0}
 
@@ -301,11 +301,11 @@ def test_each_kind_gets_its_slice_of_a_turn(many, worked, monkeypatch, sent, dja
 
 
 def test_work_that_nobody_may_begin_ends_the_turn(many, monkeypatch, sent):
-    monkeypatch.setattr(rejudging, "judge_again", lambda *_, **__: False)
+    monkeypatch.setattr(rejudging, "rejudge_workspace", lambda *_, **__: False)
     assert pulling.pull() == 0
 
 
-def limit(monkeypatch: pytest.MonkeyPatch, at_once: int) -> Kind[Any]:
+def limit(monkeypatch: pytest.MonkeyPatch, at_once: int) -> WorkKind[Any]:
     limited = replace(KIND, limits=replace(LIMITS, at_once=at_once))
     monkeypatch.setitem(kinds._kinds, KIND.id, limited)
     monkeypatch.setattr(rejudging, "KIND", limited)
@@ -326,7 +326,7 @@ def test_where_there_is_no_room_a_worker_soon_gives_up(many, worked, monkeypatch
     assert held is not None
     assert pulling.pull() == 0
     assert worked == many[:2]
-    assert claims.finish(held)
+    assert claims.finish_work(held)
     assert pulling.pull() == 4
 
 
@@ -339,7 +339,7 @@ def test_a_worker_that_can_begin_nothing_keeps_no_message_going(many, monkeypatc
         assert pulling.pull() == 0
     assert len(sent) == 1, "before it knew"
     taken_by_a_worker()
-    assert claims.finish(held)
+    assert claims.finish_work(held)
     monkeypatch.setattr(pulling, "SLICE_SECONDS", 0.0)
     assert pulling.pull() == 4
     assert len(sent) == 2, "it could begin something, and there was more"
@@ -379,7 +379,7 @@ def test_a_limit_leaves_the_callers_alarm_as_it_was():
     ("attempts", "seconds"), [(1, 10), (2, 20), (3, 40), (4, 80), (5, 100), (9, 100), (99, 100)]
 )
 def test_a_pause_is_anything_up_to_its_bound(attempts, seconds):
-    limits = Limits(HOUR, 5, first_pause=10 * SECOND, longest_pause=100 * SECOND)
+    limits = WorkLimits(HOUR, 5, first_pause=10 * SECOND, longest_pause=100 * SECOND)
     pauses = [limits.pause(attempts) / SECOND for _ in range(400)]
     assert 0 <= min(pauses) < 0.1 * seconds
     assert 0.95 * seconds < max(pauses) <= seconds

@@ -285,12 +285,12 @@ def test_a_refused_upload_is_not_counted_and_passes_later(agent, workspace, sett
 
 def test_a_run_whose_nodes_begin_at_once_counts_once(agent, workspace, settings):
     """Each of them finds no run: the first one isn't committed yet."""
-    from webapp.quotas.admission import Upload, count_while_written
+    from webapp.quotas.admission import UploadAmounts, count_while_written
 
     settings.WORKSPACE_RUNS_A_DAY = 1
     token = Token.objects.get(workspace=workspace)
     with count_while_written(
-        workspace, token, Upload(agent.run_id, is_new_run=True, body_bytes=10)
+        workspace, token, UploadAmounts(agent.run_id, is_new_run=True, body_bytes=10)
     ):
         assert agent.put(agent.segment(0)).status_code == 200
     assert _used(workspace)["runs"] == 1
@@ -413,7 +413,7 @@ def test_a_count_finds_every_object_whatever_it_was_counted_before(agent, worksp
         agent.put(segment)
     agent.put_artefact(b"a" * 1_000)
     assert _counted(workspace) == _stored(settings)
-    counters.asked(lambda known: known.redis.delete(counters.storage(workspace.pk)), None)
+    counters.ask_redis(lambda known: known.redis.delete(counters.storage(workspace.pk)), None)
     assert _counted(workspace) == _stored(settings) == _used(workspace)["storage_bytes"]
 
 
@@ -427,7 +427,7 @@ def test_storage_has_room_again_after_retention_deleted_samples(agent, workspace
     settings.WORKSPACE_STORAGE_BYTES = _counted(workspace)
     late = _another(agent)
     _is_refused(late.put(late.segment(0)), "may store")
-    deletion.everything(timezone.now() + timedelta(days=400))
+    deletion.delete_all_expired(timezone.now() + timedelta(days=400))
     assert _counted(workspace) == _stored(settings) < settings.WORKSPACE_STORAGE_BYTES
     assert late.put(late.segment(0)).status_code == 200
 

@@ -71,14 +71,14 @@ def found_of(run: Run) -> tuple:  # type: ignore[type-arg]
 def test_nothing_goes_before_its_time(agent, store):
     uploaded(agent)
     before = keys()
-    assert deletion.everything(in_days(29)) == []
+    assert deletion.delete_all_expired(in_days(29)) == []
     assert keys() == before
 
 
 def test_raw_samples_go_first_and_what_was_found_stays(agent, store):
     run = uploaded(agent)
     before, found = keys(), found_of(run)
-    gone = deletion.everything(in_days(31))
+    gone = deletion.delete_all_expired(in_days(31))
     assert set(kinds(gone)) == {"raw"}
     assert keys() == before - {item.name for item in gone}
     assert all(item.size_bytes > 0 for item in gone)
@@ -90,7 +90,7 @@ def test_raw_samples_go_first_and_what_was_found_stays(agent, store):
 def test_then_tiers_steps_and_events(agent, store):
     run = uploaded(agent)
     kept = found_of(run)
-    deletion.everything(in_days(400))
+    deletion.delete_all_expired(in_days(400))
     assert keys() == set()
     assert found_of(run) == kept
     assert run.samples_deleted_at
@@ -132,26 +132,26 @@ def test_the_dry_run_lists_what_the_real_run_deletes(agent, store, monkeypatch):
 def test_a_running_run_loses_nothing(agent, store):
     agent.declare()
     agent.put(agent.segment(0))
-    assert deletion.everything(in_days(9000)) == []
+    assert deletion.delete_all_expired(in_days(9000)) == []
     assert Segment.objects.exclude(object_key="").count() == 1
 
 
 def test_a_run_that_waits_for_its_analysis_loses_nothing(agent, store):
     run = uploaded(agent)
-    queue.want(run)
-    assert deletion.everything(in_days(400)) == []
+    queue.queue_run(run)
+    assert deletion.delete_all_expired(in_days(400)) == []
 
 
 def test_what_is_kept_for_ever_is_kept(agent, store, workspace):
     Workspace.objects.update(keep_raw_days=None, keep_tiers_days=None)
     uploaded(agent)
-    assert deletion.everything(in_days(9000)) == []
+    assert deletion.delete_all_expired(in_days(9000)) == []
 
 
 def test_old_runs_go_where_a_workspace_says_so(agent, store, workspace):
     uploaded(agent)
     Workspace.objects.update(keep_runs_days=500)
-    gone = deletion.everything(in_days(501))
+    gone = deletion.delete_all_expired(in_days(501))
     assert kinds(gone) == {"run": 1}
     assert not Run.objects.exists()
     assert keys() == set()
@@ -164,7 +164,7 @@ def test_a_run_that_a_followed_recommendation_rests_on_stays(agent, store):
     run = uploaded(agent)
     run.recommendations.update(state="claimed")
     Workspace.objects.update(keep_runs_days=500)
-    assert "run" not in kinds(deletion.everything(in_days(501)))
+    assert "run" not in kinds(deletion.delete_all_expired(in_days(501)))
     assert Run.objects.filter(pk=run.pk).exists()
 
 
@@ -172,8 +172,8 @@ def test_a_deleted_run_goes_after_thirty_days_and_its_neighbour_stays(agent, sto
     doomed = uploaded(agent)
     kept = uploaded(FakeAgent(Client(), token))
     Run.objects.filter(pk=doomed.pk).update(deleted_at=timezone.now())
-    assert "run" not in kinds(deletion.everything(in_days(29)))
-    assert kinds(deletion.everything(in_days(30.5)))["run"] == 1
+    assert "run" not in kinds(deletion.delete_all_expired(in_days(29)))
+    assert kinds(deletion.delete_all_expired(in_days(30.5)))["run"] == 1
     assert list(Run.objects.all()) == [kept]
     assert keys()
     assert all(str(kept.pk) in key for key in keys())
@@ -182,7 +182,7 @@ def test_a_deleted_run_goes_after_thirty_days_and_its_neighbour_stays(agent, sto
 def test_a_deleted_job_goes_with_its_runs(agent, store):
     uploaded(agent)
     Job.objects.update(deleted_at=timezone.now())
-    assert kinds(deletion.everything(in_days(30.5))) == {"run": 1, "job": 1}
+    assert kinds(deletion.delete_all_expired(in_days(30.5))) == {"run": 1, "job": 1}
     assert not Job.objects.exists()
 
 
@@ -190,9 +190,9 @@ def test_a_deleted_workspace_goes_whole_and_no_other(agent, stranger, store, wor
     uploaded(agent)
     other = uploaded(stranger)
     Workspace.objects.filter(pk=workspace.pk).update(deleted_at=timezone.now())
-    deletion.everything(in_days(6))
+    deletion.delete_all_expired(in_days(6))
     assert Workspace.objects.filter(pk=workspace.pk).exists()
-    deletion.everything(in_days(8))
+    deletion.delete_all_expired(in_days(8))
     assert list(Run.objects.all()) == [other]
     assert not Workspace.objects.filter(pk=workspace.pk).exists()
     assert not Token.objects.filter(workspace=workspace.pk).exists()
@@ -201,14 +201,14 @@ def test_a_deleted_workspace_goes_whole_and_no_other(agent, stranger, store, wor
 
 def test_a_young_object_without_a_row_may_be_an_upload_under_way(store):
     store.put("runs/somebody/upload.segment", b"on its way")
-    assert deletion.everything(timezone.now()) == []
+    assert deletion.delete_all_expired(timezone.now()) == []
     assert keys() == {"runs/somebody/upload.segment"}
 
 
 def test_a_late_segment_spoils_nothing_that_was_found(agent, store):
     run = uploaded(agent, 6)
     kept = found_of(run)
-    deletion.everything(in_days(400))
+    deletion.delete_all_expired(in_days(400))
     other = FakeAgent(agent.client, agent.token, run_id=agent.run_id, attempt=0)
     other.put(other.segment(0, last=True))
     evaluate(str(run.pk))
@@ -219,9 +219,9 @@ def test_a_late_segment_spoils_nothing_that_was_found(agent, store):
 def test_a_corrected_price_still_counts_when_the_samples_are_gone(agent, store):
     run = uploaded(agent)
     usd, waste = run.cost_usd, Judgement.objects.get(run=run, rule="input_bound").waste_usd_high
-    deletion.everything(in_days(400))
+    deletion.delete_all_expired(in_days(400))
     Price.objects.filter(instance_type="c5.large").update(usd_per_hour=Decimal("0.17"))
-    queue.want(run)
+    queue.queue_run(run)
     evaluate(str(run.pk))
     run.refresh_from_db()
     assert abs(run.cost_usd - 2 * usd) <= NANO_DOLLAR
@@ -247,7 +247,7 @@ def killed_at(step: int, monkeypatch) -> bool:  # type: ignore[no-untyped-def]
     with monkeypatch.context() as patch:
         patch.setattr(type(store), "delete", fragile)
         try:
-            deletion.everything(in_days(400))
+            deletion.delete_all_expired(in_days(400))
         except Killed:
             return True
     return False
@@ -260,7 +260,7 @@ def test_killed_anywhere_it_leaves_no_row_without_object_and_no_object_for_good(
             was_killed = killed_at(step, monkeypatch)
         pointed_at = set(Chunk.objects.values_list("object_key", flat=True))
         assert pointed_at <= keys()
-        deletion.everything(in_days(400))
+        deletion.delete_all_expired(in_days(400))
         assert keys() == set()
         assert Run.objects.filter(pk=run.pk).exists()
         if not was_killed:

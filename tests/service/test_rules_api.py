@@ -176,7 +176,7 @@ def test_the_ledger_of_a_run_follows_the_parameters(call, agent):
         assert agent.put(segment).status_code == 200
     assert gap_seconds() == pytest.approx(10, abs=0.5)
     call("put", {"parameters": {"epoch_gaps.gap_seconds": 20}})
-    rejudging.judge_again(Rejudging.objects.get().workspace_id)
+    rejudging.rejudge_workspace(Rejudging.objects.get().workspace_id)
     assert gap_seconds() == 0
 
 

@@ -45,7 +45,7 @@ CALLS = {
     "replaced objects": lambda: compaction.delete_replaced(timezone.now()),
     "what is due to be compacted": lambda: compaction.due_nodes(timezone.now()),
     "what each workspace stores": lambda: storage.count(timezone.now()),
-    "what has expired": lambda: deletion.planned(timezone.now() + timedelta(days=400)),
+    "what has expired": lambda: deletion.plan_deletions(timezone.now() + timedelta(days=400)),
 }
 
 

@@ -134,7 +134,7 @@ def overpaid(agent: FakeAgent, neighbour: FakeAgent) -> Decimal:
     assert held is not None
     outcome = evaluation.evaluate(held)
     send(neighbour, 3)
-    assert queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
+    assert queue.finish_analysis(held, partial(outcome_rows.save, outcome), outcome.is_final)
     return cost_usd(agent)
 
 
@@ -157,7 +157,7 @@ def test_a_run_that_is_written_after_its_neighbour_was_counted_is_counted_again(
     outcome = evaluation.evaluate(held)
     send(neighbour, 3)
     evaluate(str(neighbour.run_id))
-    assert queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
+    assert queue.finish_analysis(held, partial(outcome_rows.save, outcome), outcome.is_final)
     alone = cost_usd(agent)
     assert is_due(agent)
     evaluate(str(agent.run_id))
@@ -181,7 +181,9 @@ def test_a_crowd_on_a_machine_is_not_counted_while_others_wait_for_the_database(
         assert held is not None
         outcome = evaluation.evaluate(held)
         with CaptureQueriesContext(connection) as captured:
-            assert queue.finish(held, partial(outcome_rows.save, outcome), outcome.is_final)
+            assert queue.finish_analysis(
+                held, partial(outcome_rows.save, outcome), outcome.is_final
+            )
         assert all(map(is_due, crowd[1:]))
         read.append(sum("runs_session" in query["sql"] for query in captured))
     assert read[0] == read[1]

@@ -158,12 +158,12 @@ def test_a_worker_that_was_killed_before_it_looked_at_the_training(machine: Any,
     second.ends(155 * MINUTE)
     Analysis.objects.filter(run=early).update(done=1, wanted=1)
     assert told("swept")[1]["is_provisional"]
-    assert numbered_steps.want_outdated(early.last_received_at + timedelta(hours=1)) == 1
+    assert numbered_steps.queue_outdated(early.last_received_at + timedelta(hours=1)) == 1
     analyse_what_is_due()
     minutes, document = told("swept")
     assert minutes["lost"] == pytest.approx(40, abs=0.1)
     assert not document["is_provisional"]
-    assert numbered_steps.want_outdated(early.last_received_at + timedelta(hours=1)) == 0
+    assert numbered_steps.queue_outdated(early.last_received_at + timedelta(hours=1)) == 0
 
 
 def test_a_run_that_finished_is_not_continued_by_its_scheduler(machine: Any, told: Any) -> None:

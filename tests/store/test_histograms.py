@@ -15,7 +15,7 @@ from trimtab.wire import Block
 
 from advisor.store import chunks
 from advisor.store.frames import load_frame
-from advisor.store.histogram import MAGNITUDE, PARTS, PERCENT, expanded, rolled_up, scale_of
+from advisor.store.histogram import MAGNITUDE, PARTS, PERCENT, expand_rows, rolled_up, scale_of
 from advisor.store.rows import FIELDS, Rows, no_histograms
 from tests.store.runs import CPU, START, compacted, frame_of, of_blocks, segment, store_segments
 
@@ -42,7 +42,7 @@ def singles(values: list[float], cadence_ms: int = 500) -> Rows:
 
 def read_again(values: list[float], tier_seconds: int = 10, series: str = GPU) -> np.ndarray:
     """Return ten values for each cell of the tier, in their order."""
-    return expanded(rolled_up(singles(values), tier_seconds, series), scale_of(series)).mean
+    return expand_rows(rolled_up(singles(values), tier_seconds, series), scale_of(series)).mean
 
 
 def share_above(values: np.ndarray, threshold: float) -> float:
@@ -125,7 +125,7 @@ def test_an_older_tier_is_unknown_where_lowest_and_highest_cannot_decide(
 ) -> None:
     rows = rolled_up(singles([low] * 10 + [high] * 10), 10, GPU)
     older = replace(rows, histogram=no_histograms(len(rows)))
-    assert expanded(older, PERCENT).mean.tolist() == ([(low + high) / 2] if known else [])
+    assert expand_rows(older, PERCENT).mean.tolist() == ([(low + high) / 2] if known else [])
 
 
 def test_a_chunk_of_an_older_version_is_read_without_histograms(store, monkeypatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.store.segment_bodies import parsed
+from advisor.store.segment_bodies import parse_json
 
 NUMBERS = st.one_of(
     st.integers(),
@@ -57,6 +57,6 @@ def outcome(parse: Callable[[str], Any], text: str) -> tuple[Any, str]:
 
 @given(st.one_of(DOCUMENTS, DOCUMENTS.map(lambda text: text[:-1]), st.text(max_size=20)))
 def test_each_text_gives_the_same_value_or_the_same_error(text):
-    (ours, problem), (theirs, their_problem) = outcome(parsed, text), outcome(json.loads, text)
+    (ours, problem), (theirs, their_problem) = outcome(parse_json, text), outcome(json.loads, text)
     assert problem == their_problem
     assert same(ours, theirs)

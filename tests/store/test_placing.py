@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.store.grid import Grid
-from advisor.store.placing import Fill, Placings, last_values, means, picked
+from advisor.store.grid import SampleGrid
+from advisor.store.placing import Fill, Placings, last_values, means, picks
 from advisor.store.rows import Rows, no_histograms
 
-FILLS = [means, last_values, picked]
-GRID = Grid(0.0, 1000.0, np.array([0, 1, 2, 5, 6, 7, 8]))
+FILLS = [means, last_values, picks]
+GRID = SampleGrid(0.0, 1000.0, np.array([0, 1, 2, 5, 6, 7, 8]))
 
 
 @st.composite

@@ -14,11 +14,11 @@ from trimtab.wire import Block, Event
 
 from advisor.store import room, stretches
 from advisor.store.frames import load_frame
-from advisor.store.grid import Grid
+from advisor.store.grid import SampleGrid
 from advisor.store.index import to_ms
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from advisor.store.series import read_series
-from advisor.store.thinning import Events, Steps
+from advisor.store.thinning import Events, ThinnedSteps
 from rules.frame import RunFrame
 from rules.ledger import ledger
 from tests.store.runs import CPU, START, compacted, frame_of, of_blocks, segment, store_segments
@@ -96,9 +96,9 @@ def test_what_is_left_out_was_unknown(tmp_path_factory, hours, resolution, is_co
     assert ledger(sparse).entries == ledger(whole).entries
 
 
-def whole_grid(nodes, start, end, resolution_seconds) -> Grid:
+def whole_grid(nodes, start, end, resolution_seconds) -> SampleGrid:
     count = int(np.ceil(round((end - start).total_seconds() / resolution_seconds, 9)))
-    return Grid.even(to_ms(start), resolution_seconds * 1000, count)
+    return SampleGrid.even(to_ms(start), resolution_seconds * 1000, count)
 
 
 # Too much
@@ -119,7 +119,7 @@ def test_many_series_are_read_on_a_coarser_grid(store, monkeypatch):
 def test_a_node_of_thousands_of_gpus_is_too_large(store):
     columns = {f"gpu{n}.busy_pct": [1.0] for n in range(257)}
     history = store_segments(store, [of_blocks(0, [Block([0], columns)])])
-    with pytest.raises(TooLargeError, match="more than 256 GPUs on one node"):
+    with pytest.raises(RoomExceededError, match="more than 256 GPUs on one node"):
         frame_of(store, history, 10)
 
 
@@ -138,7 +138,7 @@ def test_a_run_that_is_too_large_says_of_what(store, monkeypatch, bound, most, w
     counted = tuple(replace(ref, sample_count=40) for ref in history.segments)
     history = replace(history, segments=(*counted, counted[0]))
     monkeypatch.setattr(room, bound, most)
-    with pytest.raises(TooLargeError, match=words):
+    with pytest.raises(RoomExceededError, match=words):
         frame_of(store, history, 20)
 
 
@@ -178,7 +178,7 @@ def test_steps_beyond_the_bound_are_summed_up_without_loss(store):
     table = steps_table(store, 600)
     table["rank"] = np.arange(len(table), dtype="int32") % 2
     hours: list[pd.DataFrame] = []
-    Steps(most=50).add(hours, table)
+    ThinnedSteps(most=50).add(hours, table)
     found = pd.concat(hours)
     assert len(found) <= 50 < len(table)
     assert found.dtypes.to_dict() == table.dtypes.to_dict()
@@ -190,8 +190,8 @@ def test_steps_beyond_the_bound_are_summed_up_without_loss(store):
         assert left == pytest.approx(right)
     unmeasured = [t["count"][t["data_wait_seconds"].isna()].sum() for t in (found, table)]
     assert unmeasured[0] == unmeasured[1] > 0
-    with pytest.raises(TooLargeError, match="more than 1 seconds with training steps"):
-        Steps(most=1).add([], table)
+    with pytest.raises(RoomExceededError, match="more than 1 seconds with training steps"):
+        ThinnedSteps(most=1).add([], table)
 
 
 def test_metrics_beyond_the_bound_keep_least_greatest_and_last(store):
@@ -206,5 +206,5 @@ def test_metrics_beyond_the_bound_keep_least_greatest_and_last(store):
     Events(most=4).add(hours, table)
     kept = [data.get("value") for data in hours[0]["data"]]
     assert kept == [1.0, 9.0, 5.0, None]
-    with pytest.raises(TooLargeError, match="more than 3 events"):
+    with pytest.raises(RoomExceededError, match="more than 3 events"):
         Events(most=3).add([], table)

@@ -13,7 +13,7 @@ from trimtab.wire.segment import Number
 
 from advisor.store import series_spread
 from advisor.store.objects import ObjectStore
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.series_spread import SeriesSpread, spreads_of_series
 from tests.store.runs import CPU, DISK, SEGMENT_MS, START, compacted, of_blocks, store_segments
 
@@ -25,15 +25,15 @@ VALUES = np.round(np.random.default_rng(4).beta(2, 1, 2 * SECONDS) * 100, 1)
 
 
 @pytest.fixture(scope="module")
-def reader(store) -> Reader:
+def reader(store) -> NodeReader:
     times = [500 * n for n in range(20)]
     parts = VALUES.reshape(-1, 20).tolist()
     blocks = [Block(times, {GPU: part, CORE: part[::-1]}) for part in parts]
     segments = [of_blocks(seq, [block]) for seq, block in enumerate(blocks)]
-    return Reader(store, compacted(store, store_segments(store, segments)))
+    return NodeReader(store, compacted(store, store_segments(store, segments)))
 
 
-def read(reader: Reader, seconds: float = SECONDS) -> dict[str, SeriesSpread]:
+def read(reader: NodeReader, seconds: float = SECONDS) -> dict[str, SeriesSpread]:
     names = {GPU, CORE, CPU, MEMORY, DISK}
     return spreads_of_series(reader, names, START, START + timedelta(seconds=seconds))
 
@@ -68,7 +68,7 @@ def test_of_a_long_run_they_are_near(reader, monkeypatch):
 
 def stored(
     store: ObjectStore, values: Sequence[Number] | np.ndarray, interval_ms: int, name: str = GPU
-) -> Reader:
+) -> NodeReader:
     """Return one series, sampled at this interval and compacted."""
     each = SEGMENT_MS // interval_ms
     times = [interval_ms * n for n in range(each)]
@@ -76,7 +76,7 @@ def stored(
     parts = [listed[at : at + each] for at in range(0, len(listed), each)]
     blocks = [Block(times, {name: list(part)}) for part in parts]
     segments = [of_blocks(seq, [block]) for seq, block in enumerate(blocks)]
-    return Reader(store, compacted(store, store_segments(store, segments)))
+    return NodeReader(store, compacted(store, store_segments(store, segments)))
 
 
 def mixed(count: int) -> np.ndarray:

@@ -44,7 +44,7 @@ def steps(*rows: tuple[float, int, str, float, float | None]) -> pa.Table:
         )
         for at, rank, phase, took, wait in rows
     ]
-    return tables.of_rows([made], tables.STEP_SCHEMA)
+    return tables.table_from_rows([made], tables.STEP_SCHEMA)
 
 
 def training(durations: list[float]) -> pa.Table:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from trimtab.wire import Block, Event, Segment, StepSummary, encode_segment
 
 from advisor.store.index import SegmentRef, to_ms
-from advisor.store.room import TooLargeError
-from advisor.store.tail import Tail
+from advisor.store.room import RoomExceededError
+from advisor.store.tail import RunTail
 from rules.frame import Hardware, NodeFrame
 from tests.store.runs import SEGMENT_MS, SESSION, of_blocks, segment
 
@@ -44,15 +44,15 @@ def start_ms(seconds: float = 0.0) -> int:
     return at - at % CELL_MS
 
 
-def tail_of(segments: Sequence[Segment], since_seconds: float = 0.0) -> Tail:
-    tail = Tail(CELL_MS, CELLS)
+def tail_of(segments: Sequence[Segment], since_seconds: float = 0.0) -> RunTail:
+    tail = RunTail(CELL_MS, CELLS)
     tail.move_to(start_ms(since_seconds))
     for made in segments:
         tail.add(ref(made), encode_segment(made))
     return tail
 
 
-def frame(tail: Tail, until_seconds: float = COUNT * 10.0) -> NodeFrame:
+def frame(tail: RunTail, until_seconds: float = COUNT * 10.0) -> NodeFrame:
     return tail.node_frame("n", Hardware(), (), to_ms(BEGAN) + round(1000 * until_seconds))
 
 
@@ -71,7 +71,7 @@ some = st.lists(st.booleans(), min_size=20, max_size=20)
 def test_any_order_and_any_beginning_give_the_same(order, known, data):
     made = [gauges(seq, known[seq]) for seq in range(COUNT)]
     kept = [gauges(seq, (True,) * 20) if not any(known[seq]) else made[seq] for seq in order]
-    carried = Tail(CELL_MS, CELLS)
+    carried = RunTail(CELL_MS, CELLS)
     carried.move_to(start_ms())
     since = data.draw(st.integers(0, 8), label="seconds / 10")
     for place, each in enumerate(kept):
@@ -138,9 +138,9 @@ def test_what_a_worker_holds_of_a_segment_that_is_gone_is_noticed():
 def test_a_node_with_more_than_fits_into_memory_is_refused():
     columns = {f"gpu{number}.busy_pct": [1, 2] for number in range(4_000)}
     made = of_blocks(0, [Block([0, 5000], columns)])  # type: ignore[arg-type]
-    tail = Tail(CELL_MS, 1_000)
+    tail = RunTail(CELL_MS, 1_000)
     tail.move_to(start_ms())
-    with pytest.raises(TooLargeError):
+    with pytest.raises(RoomExceededError):
         tail.add(ref(made), encode_segment(made))
 
 

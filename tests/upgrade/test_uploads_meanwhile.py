@@ -26,7 +26,7 @@ from tests.upgrade.reads import Api
 from tests.upgrade.test_upgrade import RELEASES
 from tests.upgrade.uploads import from_document, send
 from tests.upgrade.web_server import PATIENCE_SECONDS, environment, serving
-from webapp.sample_data.load import SEGMENT_TYPE, Upload
+from webapp.sample_data.load import SEGMENT_TYPE, SampleUpload
 
 pytestmark = pytest.mark.processes
 NEVER_AGAIN = range(400, 500)
@@ -50,7 +50,7 @@ def web(folder: Path) -> Iterator[str]:
 class OldAgent(threading.Thread):
     """Sends a run of the release's agent, each upload until it is taken."""
 
-    def __init__(self, url: str, token: str, uploads: list[Upload]) -> None:
+    def __init__(self, url: str, token: str, uploads: list[SampleUpload]) -> None:
         super().__init__(daemon=True)
         self._url, self._token, self._uploads = url, token, uploads
         self.refused: list[int] = []
@@ -61,7 +61,7 @@ class OldAgent(threading.Thread):
             while not self._is_settled(upload):
                 time.sleep(0.05)
 
-    def _is_settled(self, upload: Upload) -> bool:
+    def _is_settled(self, upload: SampleUpload) -> bool:
         try:
             send(self._url, self._token, upload)
         except requests.HTTPError as error:

@@ -8,12 +8,12 @@ from typing import Any
 
 import requests
 
-from webapp.sample_data.load import Upload
+from webapp.sample_data.load import SampleUpload
 
 TIMEOUT_SECONDS = 30
 
 
-def send(url: str, token: str, upload: Upload) -> None:
+def send(url: str, token: str, upload: SampleUpload) -> None:
     """Send an upload as the agent does it; raises HTTPError unless it is taken."""
     headers = {
         "Authorization": f"Bearer {token}",
@@ -25,11 +25,11 @@ def send(url: str, token: str, upload: Upload) -> None:
     answer.raise_for_status()
 
 
-def to_document(upload: Upload) -> dict[str, str]:
+def to_document(upload: SampleUpload) -> dict[str, str]:
     body = base64.b64encode(upload.body).decode()
     return {"path": upload.path, "content_type": upload.content_type, "body": body}
 
 
-def from_document(document: dict[str, Any]) -> Upload:
+def from_document(document: dict[str, Any]) -> SampleUpload:
     body = base64.b64decode(document["body"])
-    return Upload(document["path"], document["content_type"], body)
+    return SampleUpload(document["path"], document["content_type"], body)

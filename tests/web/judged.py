@@ -27,5 +27,5 @@ def finished(job: Job, slow: float, **more: Any) -> Run:
     phases = {"initialise": 30.0, "train": loop, "finalise": 20.0}
     run.summary = factories.summary(**{"phase_seconds": phases, **changes})
     run.save()
-    verdicts.judge(run)
+    verdicts.judge_run(run)
     return Run.objects.get(pk=run.pk)

@@ -146,7 +146,7 @@ def test_what_earlier_versions_stored_is_counted_again_and_the_page_says_so_once
     MIGRATION.want_recounts(apps, None)
     assert "are being counted again" in owner.page("/savings/")
 
-    assert recounting.count_again(owner.workspace.pk)
+    assert recounting.recount_savings(owner.workspace.pk)
 
     first, *others = (Recommendation.objects.get(pk=row.pk) for row in rows)
     assert first.realised_usd == Decimal("1.5")
@@ -161,7 +161,7 @@ def test_what_earlier_versions_stored_is_counted_again_and_the_page_says_so_once
     assert "$1.50 are proven instead of $3.00" in page
     assert owner.client.post("/savings/recount/").status_code == 302
     assert "counted again" not in owner.page("/savings/")
-    assert not recounting.count_again(owner.workspace.pk)
+    assert not recounting.recount_savings(owner.workspace.pk)
 
 
 def test_a_workspace_without_savings_is_not_counted_again(owner, job):
@@ -284,7 +284,7 @@ def test_what_was_stored_for_runs_of_over_a_year_ago_is_counted_again(owner, job
     RealisedSaving.objects.update(usd=Decimal(5))
     OLD_SAVINGS.want_recounts(apps, None)
     OLD_SAVINGS.want_recounts(apps, None)
-    assert recounting.count_again(owner.workspace.pk)
+    assert recounting.recount_savings(owner.workspace.pk)
     row.refresh_from_db()
     assert row.savings.get().usd == row.realised_usd == Decimal("0.5")
     assert "$0.5000 are proven instead of $5.00" in text(owner.page("/savings/"))
@@ -300,5 +300,5 @@ def test_no_count_is_wanted_where_nothing_is_older_and_no_note_says_that_nothing
     OLD_SAVINGS.want_recounts(apps, None)
     assert not SavingsRecount.objects.exists()
     MIGRATION.want_recounts(apps, None)
-    assert recounting.count_again(owner.workspace.pk)
+    assert recounting.recount_savings(owner.workspace.pk)
     assert "counted again" not in owner.page("/savings/")

@@ -167,10 +167,10 @@ def test_what_nobody_brings_back_goes_for_good_as_the_dry_run_says(owner, job):
     post(owner, "restore_run", restored)
     post(owner, "delete_job", gone)
     later = timezone.now() + timedelta(days=UNDO_DAYS)
-    assert deletion.everything(later - timedelta(days=1)) == []
-    planned = deletion.planned(later)
+    assert deletion.delete_all_expired(later - timedelta(days=1)) == []
+    planned = deletion.plan_deletions(later)
     assert {item.name for item in planned} == {str(run) for run in (single, *runs)} | {"gone"}
-    assert deletion.everything(later) == planned
+    assert deletion.delete_all_expired(later) == planned
     assert [str(row) for row in Job.objects.all()] == [str(kept)]
     assert Run.objects.count() == 2
     assert "Nothing to restore. Deleted jobs" in owner.page(DELETED)

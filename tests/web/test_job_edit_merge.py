@@ -33,7 +33,7 @@ def a_job(owner: Person, name: str, *costs: float) -> Job:
         run = factories.run(job, cost=f"{cost:.4f}", started_at=began)
         run.summary = replace(run.summary)
         run.save()
-        verdicts.judge(run)
+        verdicts.judge_run(run)
     return job
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.costing.training import Part
+from advisor.costing.training import LabelCost
 from rules.ledger_labels import LABELS
 from webapp.analysis.selectors.ledger import view_of
 from webapp.dashboard import report
@@ -21,7 +21,7 @@ AMOUNTS = st.dictionaries(st.sampled_from(LABELS), st.integers(1, 10**12), min_s
 
 
 def colours(amounts: dict[str, int]) -> dict[str, str]:
-    parts = [Part(label, most, Decimal(most) / 10**9) for label, most in amounts.items()]
+    parts = [LabelCost(label, most, Decimal(most) / 10**9) for label, most in amounts.items()]
     view = view_of(parts, is_of_gpus=True)
     assert view is not None
     return {line.label: line.colour for line in view.lines}

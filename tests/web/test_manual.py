@@ -9,7 +9,7 @@ from urllib.parse import urldefrag, urljoin
 import pytest
 from django.conf import settings
 
-from webapp.manual.markdown import rendered
+from webapp.manual.markdown import render
 
 FILES = sorted((settings.BASE_DIR / "docs").rglob("*.md"))
 pytestmark = pytest.mark.django_db
@@ -65,7 +65,7 @@ def test_what_is_searched_for_is_text(anonymous):
 
 def test_markup_in_a_document_is_text_and_tables_have_no_styles():
     source = "# A `b`\n\n<script>x</script> [x](javascript:1)\n\n|a|b|\n|--|--:|\n|1|2|\n"
-    document = rendered(source, "a", lambda name: None)
+    document = render(source, "a", lambda name: None)
 
     assert document.title == "A b"
     assert "<script" not in document.html
@@ -76,7 +76,7 @@ def test_markup_in_a_document_is_text_and_tables_have_no_styles():
 
 def test_headings_have_the_anchors_that_links_name():
     source = "# T\n\n## Lost work\n\n## `a_b` & c\n\n## Lost work\n\n[x](other.md#y) [z](b.md)"
-    document = rendered(source, "folder/a", lambda name: f"/{name}" if "other" in name else None)
+    document = render(source, "folder/a", lambda name: f"/{name}" if "other" in name else None)
 
     assert anchors(document.html) == {"lost-work", "a_b--c", "lost-work-1"}
     assert 'href="/folder/other#y"' in document.html
@@ -109,7 +109,7 @@ def test_a_drawing_of_the_documentation_is_part_of_its_page(anonymous):
 def test_only_drawings_of_the_documentation_are_shown():
     source = "![a](images/a.svg) ![b](../secret.svg)"
     known = {"images/a.svg": "data:a"}
-    html = rendered(source, "a", lambda name: None, known.get).html
+    html = render(source, "a", lambda name: None, known.get).html
 
     assert '<img src="data:a" alt="a"' in html
     assert '<img src="../secret.svg" alt="b"' in html

@@ -118,7 +118,7 @@ def test_mails_that_wait_are_still_sent_and_the_others_are_not(owner):
         "failed": "failed",
         "withdrawn": "done",
     }
-    assert [mail.state for mail in conditions.due(MAIL, timezone.now())] == ["waiting"]
+    assert [mail.state for mail in conditions.due_rows(MAIL, timezone.now())] == ["waiting"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -84,7 +84,7 @@ def test_a_run_after_the_end_of_its_price_is_counted_again_and_one_before_is_not
     part = CostPart.objects.get(run=after)
     assert part.is_estimated
     assert [row.usd_per_hour for row in part.prices.all()] == [Decimal("55.04")]
-    queue.want(before)
+    queue.queue_run(before)
     again = analysed(before)
     assert (again.cost_usd, is_due(again)) == (before.cost_usd, False)
     assert list(CostPart.objects.get(run=again).prices.all()) == [price()]

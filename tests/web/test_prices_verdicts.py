@@ -129,7 +129,7 @@ def test_a_slow_machine_is_a_finding_of_its_own(job):
         is_slow = n % 3 == 2
         run = finished(job, CALM[n % 4] * (1.09 if is_slow else 1.0))
         factories.node(run, hostname="old-box" if is_slow else f"box-{n % 2}")
-        verdicts.judge(run)
+        verdicts.judge_run(run)
     assert {verdict(run)["status"] for run in job.present_runs} <= {"ok", "cleared", "suspected"}
     assert not Regression.objects.exists()
     assert "Runs on old-box take 9 % longer" in " ".join(verdict(run)["machines"])
@@ -230,7 +230,7 @@ def test_a_job_of_very_many_runs_is_judged_by_its_newest(job, django_assert_max_
     Run.objects.bulk_create(runs)
     newest = Run.objects.get(number=1000)
     with django_assert_max_num_queries(20):
-        verdicts.judge(newest)
+        verdicts.judge_run(newest)
     assert verdict(newest)["baseline_runs"] == 30
 
 
@@ -284,7 +284,7 @@ def test_a_run_that_is_still_being_analysed_is_not_compared(job):
     last = finished(job, 1.0)
     assert verdict(last)["status"] == "ok"
     assert verdict(partial) == {}
-    verdicts.judge(partial)
+    verdicts.judge_run(partial)
     assert verdict(partial)["status"] == "suspected"
 
 

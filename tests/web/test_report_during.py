@@ -22,7 +22,7 @@ from tests.imports.test_service import upload, work
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token
 from webapp.analysis import tasks as analyses
-from webapp.dashboard.report.during import Placed
+from webapp.dashboard.report.during import PlacedOperator
 from webapp.imports.models import Import
 from webapp.runs.models import Run
 
@@ -189,14 +189,14 @@ def test_stretches_that_no_trace_covers_have_no_operators(owner, imported):
 def test_stretches_never_have_more_than_the_whole(cells, edges):
     starts = np.array(sorted(cells), dtype="float64")
     spent = np.array([cells[int(start)] for start in starts])
-    placed = Placed(("node-1",), "CPU operators", "x", starts, 1.0, spent)
-    assert placed.within(np.array([[-1.0, 600.0]])) == pytest.approx(spent.sum())
+    placed = PlacedOperator(("node-1",), "CPU operators", "x", starts, 1.0, spent)
+    assert placed.seconds_within(np.array([[-1.0, 600.0]])) == pytest.approx(spent.sum())
     edges = sorted(set(edges))
     pairs = list(zip(edges[::2], edges[1::2], strict=False))
     if pairs:
-        found = placed.within(np.array(pairs))
+        found = placed.seconds_within(np.array(pairs))
         assert -1e-6 <= found <= spent.sum() + 1e-6
-        each = sum(placed.within(np.array([pair])) for pair in pairs)
+        each = sum(placed.seconds_within(np.array([pair])) for pair in pairs)
         assert found == pytest.approx(each, abs=1e-6)
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from advisor.store.series_spread import SeriesSpread
 from tests.imports.folders import START, sagemaker
 from tests.imports.test_service import upload, work
@@ -27,7 +27,7 @@ from webapp.dashboard.report import devices, drawn, steps
 from webapp.dashboard.report.balance import balances
 from webapp.dashboard.report.drawing import span
 from webapp.dashboard.report.figures import UsageRow
-from webapp.dashboard.report.operators import Operators, operators_of
+from webapp.dashboard.report.operators import OperatorTable, operators_of
 from webapp.dashboard.selectors import charts
 from webapp.runs.models import Chunk, Node, Run
 
@@ -146,7 +146,7 @@ def test_objects_that_cannot_be_read_are_counted(owner, long_run, settings):
 
 def test_a_run_too_large_to_draw_is_not_said_to_have_no_samples(owner, run, monkeypatch):
     def refuse(*_: Any, **__: Any) -> None:
-        raise TooLargeError("more than 9 steps")
+        raise RoomExceededError("more than 9 steps")
 
     monkeypatch.setattr(drawn, "read_charts", refuse)
     found = sections(owner, run)
@@ -159,7 +159,7 @@ def test_a_run_too_large_to_draw_is_not_said_to_have_no_samples(owner, run, monk
 
 def test_devices_that_are_too_many_leave_the_charts(owner, run, monkeypatch):
     def refuse(*_: Any, **__: Any) -> None:
-        raise TooLargeError("more than 9 samples")
+        raise RoomExceededError("more than 9 samples")
 
     monkeypatch.setattr(devices, "spreads_of_series", refuse)
     found = sections(owner, run)
@@ -206,7 +206,7 @@ def test_passes_that_overlap_with_devices_are_no_part_of_their_bar():
     assert [part.share for part in found.passes] == [0.8, 0.2]
     assert found.pass_words == "The forward pass takes more than 70 % of the two."
     assert operators_of([_traced(rows[0])]).passes == []
-    assert Operators([]).device_words == ""
+    assert OperatorTable([]).device_words == ""
 
 
 # Rules

@@ -225,7 +225,7 @@ def _check_verdicts(run: Run, job: KnownJob) -> None:
         used = [job.gpu(node, gpu)[work_of] for gpu in range(GPUS) if job.gpu(node, gpu).any()]
         low = np.mean(used, axis=0) < 10
         idle, stuck = idle + low.sum(), stuck + (low & (job.host(node)[work_of] > 90)).sum()
-    measured = found["cpu_bottleneck"].known
+    measured = found["cpu_bottleneck"].get
     assert measured("low_gpu_seconds") == pytest.approx(idle / 2 / len(NODES), abs=1.0)
     assert measured("bottleneck_seconds") == pytest.approx(stuck / 2 / len(NODES), abs=1.0)
     assert states["cpu_bottleneck"] == states["io_bottleneck"] == "passed"

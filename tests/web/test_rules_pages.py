@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from rules.engine import judge_again
+from rules.engine import rejudge
 from rules.registry import all_rules
 from rules.rule import Numbers
 from tests.html import read_page
@@ -59,7 +59,7 @@ def _judged(job: Job, wait_share_pct: float, **run: Any) -> Judgement:
     rule = all_rules()["input_bound"]
     made = factories.costed(_run(job, **run))
     factories.ledger(made, data_stall=made.duration.total_seconds() / 2)
-    judged = judge_again(rule, Numbers.from_document(_numbers(wait_share_pct)))
+    judged = rejudge(rule, Numbers.from_document(_numbers(wait_share_pct)))
     return factories.judgement(
         made,
         state=judged.verdict.state,
@@ -175,13 +175,13 @@ def test_saving_writes_it_down_and_judges_old_runs_again_from_their_numbers(
         "preset": ["balanced", "safe"],
         "input_bound.fire_share_pct": [None, 30.0],
     }
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     row.refresh_from_db()
     assert (row.state, row.values["fire_share_pct"]) == ("passed", 30)
     assert row.waste_usd_high is None
     at = row.judged_at
     Rejudging.objects.update(done=0)
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     row.refresh_from_db()
     assert row.judged_at == at, "twice changes nothing"
 
@@ -192,12 +192,12 @@ def test_the_materiality_floor_of_all_rules_is_one_field(owner, job):
     page = _post(owner, materiality__least_waste_pct="60")
     assert "Saved." in page
     assert 'name="materiality.least_waste_pct"' in owner.page(PAGE)
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     row.refresh_from_db()
     assert row.state == "passed"
     assert "below the materiality floor of 60 %" in row.summary
     _post(owner, materiality__least_waste_pct="60", input_bound__least_waste_pct="1")
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     row.refresh_from_db()
     assert row.state == "fired"
 
@@ -205,9 +205,9 @@ def test_the_materiality_floor_of_all_rules_is_one_field(owner, job):
 def test_taking_it_back_finds_again_what_was_found(owner, job):
     row = _judged(job, 20)
     _post(owner, input_bound__fire_share_pct="30")
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     _post(owner, input_bound__fire_share_pct="")
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     row.refresh_from_db()
     assert row.state == "fired"
     assert row.waste_usd_low is not None
@@ -220,7 +220,7 @@ def test_a_job_s_own_values_hold_for_it_alone(owner, job):
     rows = [_judged(job, 20), _judged(other, 20)]
     page = _post(owner, f"/jobs/{job.uuid}/rules/", input_bound__fire_share_pct="30")
     assert "Saved." in page
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     for row in rows:
         row.refresh_from_db()
     assert [row.state for row in rows] == ["passed", "fired"]
@@ -296,7 +296,7 @@ def test_another_workspace_s_job_is_not_there(stranger, job):
 def test_nobody_else_s_runs_are_judged_by_it(owner, stranger, job):
     theirs = _judged(factories.job(stranger.workspace), 20)
     _post(owner, input_bound__fire_share_pct="30")
-    rejudging.judge_again(owner.workspace.pk)
+    rejudging.rejudge_workspace(owner.workspace.pk)
     theirs.refresh_from_db()
     assert theirs.state == "fired"
 

@@ -99,7 +99,7 @@ def judged_job(owner: Person, *costs: float) -> list[Run]:
         run = factories.run(job, cost=f"{cost:.4f}", owner="ada")
         run.summary = replace(run.summary)
         run.save()
-        verdicts.judge(run)
+        verdicts.judge_run(run)
         runs.append(run)
     return runs
 

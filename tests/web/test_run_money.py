@@ -124,7 +124,7 @@ def _history(job: Job, *times: float) -> list[Run]:
         phases = {"initialise": 30.0, "train": 550 * time, "finalise": 20.0}
         run.summary = factories.summary(phase_seconds=phases)
         run.save()
-        verdicts.judge(run)
+        verdicts.judge_run(run)
     return list(job.present_runs.order_by("number"))
 
 

@@ -116,7 +116,7 @@ def test_a_finding_is_folded_under_the_one_that_explains_it(owner, run):
     factories.ledger(run, data_stall=300.0, gpu_idle=20.0, idle_tail=200.0)
     for rule, claim in claims.items():
         factories.judgement(run, rule, summary=f"Measured by {rule}.", claims=[claim])
-    dividing.divide_again(run)
+    dividing.redivide_ledger(run)
 
     page = owner.page(_address(run))
     folded = page.partition("explains 2 other findings")[2].partition("</details>")[0]

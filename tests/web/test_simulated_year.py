@@ -142,7 +142,7 @@ def simulated(workspace: Workspace, seed: int, number: int) -> Truth:
             before = mine.usd(samples, OLD, slow=True)
             now = mine.usd(samples, mine.machine, slow=mine.loads_slowly)
             truth.saved_usd += before - now
-    verdicts.judge_again(mine.job)
+    verdicts.rejudge_job(mine.job)
     return truth
 
 

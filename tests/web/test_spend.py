@@ -22,7 +22,7 @@ from tests.web import factories
 from webapp.accounts.models import Token, Workspace
 from webapp.analysis import pricing
 from webapp.analysis.models import CostPart
-from webapp.prices.book import plain
+from webapp.prices.book import to_price_row
 from webapp.prices.models import Price
 from webapp.runs.models import Job, Node, Run, Session
 from webapp.spend.months import Month
@@ -56,7 +56,7 @@ def held(
 
 def counted(run: Run, node: Node, prices: tuple[Price, ...]) -> Run:
     rows = {row.pk: row for row in prices}
-    cost = cost_of_run([pricing.node_use(node)], PriceBook([plain(row) for row in prices]))
+    cost = cost_of_run([pricing.node_use(node)], PriceBook([to_price_row(row) for row in prices]))
     for part in cost.parts:
         row = CostPart.objects.create(
             run=run,

@@ -149,7 +149,7 @@ def _on_demand(
 
 
 def _by_region(more: Path, types: set[str]) -> Iterator[tuple[Subject, Observation]]:
-    for name, region, price in additions.on_demand_by_region(more):
+    for name, region, price in additions.demand_prices(more):
         if name in types:
             seen = Observation(price, additions.SEEN, additions.SEEN, additions.SOURCE)
             yield ("ec2", region, name, "on_demand"), seen

@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 Row = dict[str, Any]
 
 
-def on_demand_by_region(folder: Path) -> Iterator[tuple[str, str, Decimal]]:
+def demand_prices(folder: Path) -> Iterator[tuple[str, str, Decimal]]:
     """Yield the instance type, region and price of AWS's machines with accelerators."""
     for line in _read(folder / "aws_regions.csv"):
         yield line["instance_type"], line["region"], Decimal(line["usd_per_hour"])

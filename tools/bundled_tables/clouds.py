@@ -18,7 +18,7 @@ from advisor.pricing.gpus import gpu_models
 from advisor.pricing.providers import provider
 from advisor.pricing.providers.gcp import with_gpus
 from advisor.pricing.public_catalogue import machines, reading
-from advisor.pricing.public_catalogue.lines import Line
+from advisor.pricing.public_catalogue.lines import CatalogueLine
 from advisor.pricing.public_catalogue.offers import SOURCE
 
 from . import additions
@@ -153,7 +153,7 @@ def _of_catalogue(path: Path, cloud: str, day: date) -> tuple[list[Row], list[Ro
     with path.open(newline="", encoding="utf-8") as file:
         skipped: Counter[str] = Counter()
         found = [m for m in reading.machines(file, str(path), cloud, (), skipped) if m.usd]
-    by_type: dict[str, list[Line]] = defaultdict(list)
+    by_type: dict[str, list[CatalogueLine]] = defaultdict(list)
     for line in found:
         by_type[line.instance_type].append(line)
     prices = [row for lines in by_type.values() for row in _catalogue_prices(cloud, lines, day)]
@@ -162,7 +162,7 @@ def _of_catalogue(path: Path, cloud: str, day: date) -> tuple[list[Row], list[Ro
     return prices, [_described(each) for each in described if each]
 
 
-def _catalogue_prices(cloud: str, lines: Iterable[Line], day: date) -> Iterator[Row]:
+def _catalogue_prices(cloud: str, lines: Iterable[CatalogueLine], day: date) -> Iterator[Row]:
     """One row for any region if all regions have one price."""
     usd = {line.region: line.usd for line in lines}
     name = next(iter(lines)).instance_type

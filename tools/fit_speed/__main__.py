@@ -13,7 +13,7 @@ from pathlib import Path
 
 from advisor.speed.table import PATH
 
-from .calibration import calibrated
+from .calibration import calibrate
 from .data import datasets, is_slice, read_cases
 from .fit import fit
 
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=PATH)
     arguments = parser.parse_args()
     cases = [case for case in read_cases(arguments.measurements) if not is_slice(case)]
-    document = calibrated(cases, fit(cases))
+    document = calibrate(cases, fit(cases))
     about = {
         "about": "Written by python -m tools.fit_speed. Natural logarithms; levels are standard "
         "deviations, effects are mean and standard deviation.",

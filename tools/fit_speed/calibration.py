@@ -13,7 +13,7 @@ from advisor.speed.measurement import Measurement, Target
 from advisor.speed.prediction import HISTORY, PRIOR, SAME, Z80, predict
 from advisor.speed.table import from_document
 
-from .data import Case, datasets, is_slice, without_faults
+from .data import Case, datasets, is_slice, leave_out_faults
 from .fit import refit
 
 COVERAGE = 0.82
@@ -23,9 +23,9 @@ CASES = 20
 """The cases of each set."""
 
 
-def calibrated(cases: Sequence[Case], document: dict[str, Any]) -> dict[str, Any]:
+def calibrate(cases: Sequence[Case], document: dict[str, Any]) -> dict[str, Any]:
     """Return the document with the factors that its hyperparameters need on left-out sets."""
-    known = [without_faults(case) for case in cases if not is_slice(case)]
+    known = [leave_out_faults(case) for case in cases if not is_slice(case)]
     scores: dict[str, dict[str, list[float]]] = {PRIOR: {}, HISTORY: {}}
     for name in datasets(known):
         table = from_document(refit([c for c in known if c.dataset != name], document))

@@ -64,7 +64,7 @@ def read_cases(folder: Path, files: Sequence[str] = FILES) -> list[Case]:
     return [case for case in cases if len(case.throughputs) > 1]
 
 
-def without_faults(case: Case) -> Case:
+def leave_out_faults(case: Case) -> Case:
     """Return the case without GPUs on which the training did not fit or hung: 5 times off the data
     sheets.
     """

@@ -16,8 +16,8 @@ from advisor.speed.data_sheets import PRECISION_CLASSES, data_sheet
 from advisor.speed.kernel import (
     EFFECTS,
     RATES,
+    EffectLevel,
     Floats,
-    Level,
     Points,
     all_points,
     class_factor,
@@ -27,7 +27,7 @@ from advisor.speed.knowledge import point
 from advisor.speed.measurement import NOISE
 from advisor.speed.table import LEVELS, from_document, sheets
 
-from .data import Case, without_faults
+from .data import Case, leave_out_faults
 
 ROWS_TO_TUNE, ROWS_TO_FIT = 24, 100
 """The rows of each data set, so that a large one counts no more than others."""
@@ -94,7 +94,7 @@ def _residuals(case: Case) -> dict[int, float]:
 
 def _by_set(cases: Sequence[Case]) -> dict[str, list[Case]]:
     found: dict[str, list[Case]] = defaultdict(list)
-    for case in map(without_faults, cases):
+    for case in map(leave_out_faults, cases):
         if len(_residuals(case)) > 1 and all("/mig" not in gpu for gpu in case.throughputs):
             found[case.dataset].append(case)
     return found
@@ -120,7 +120,7 @@ def _equal(names: Sequence[str]) -> Floats:
     return np.asarray(numbers[:, None] == numbers[None, :], dtype=np.float64)
 
 
-def _tuned(rows: _Rows, steps: int) -> list[Level]:
+def _tuned(rows: _Rows, steps: int) -> list[EffectLevel]:
     start = np.concatenate([np.full(len(LEVELS) * len(EFFECTS), np.log(_USUAL_SD)), np.zeros(4)])
     start[: len(EFFECTS)] = [np.log(np.sqrt(least * most)) for least, most in _PUBLIC_SDS]
     products = effect_products(rows.points)
@@ -142,13 +142,13 @@ def _bounds() -> list[tuple[float, float]]:
     return [*public, *others, *([(-4.0, 4.0)] * len(LEVELS))]
 
 
-def _levels(parameters: Floats) -> list[Level]:
+def _levels(parameters: Floats) -> list[EffectLevel]:
     variances = np.exp(2 * parameters[:-4]).reshape(len(LEVELS), len(EFFECTS))
     shared = 1 / (1 + np.exp(-parameters[-4:]))
-    return [Level(v, float(s)) for v, s in zip(variances, shared, strict=True)]
+    return [EffectLevel(v, float(s)) for v, s in zip(variances, shared, strict=True)]
 
 
-def _covariance(rows: _Rows, levels: Sequence[Level], products: Sequence[Floats]) -> Floats:
+def _covariance(rows: _Rows, levels: Sequence[EffectLevel], products: Sequence[Floats]) -> Floats:
     count = len(rows.residuals)
     total = NOISE**2 * np.eye(count) + _INTERCEPT_VARIANCE * rows.same[-1]
     for level, same in zip(levels, rows.same, strict=True):
@@ -173,7 +173,7 @@ def _loss(parameters: Floats, rows: _Rows, products: Sequence[Floats]) -> tuple[
 
 
 def _gradients(
-    levels: Sequence[Level], rows: _Rows, products: Sequence[Floats], pull: Floats
+    levels: Sequence[EffectLevel], rows: _Rows, products: Sequence[Floats], pull: Floats
 ) -> tuple[Floats, Floats]:
     """Return the gradients of the log likelihood by log standard deviations and by the logits of
     `shared`.
@@ -194,7 +194,7 @@ def _gradients(
     return np.concatenate(of_sds), np.array(of_shared)
 
 
-def _effects(rows: _Rows, levels: Sequence[Level]) -> dict[str, Any]:
+def _effects(rows: _Rows, levels: Sequence[EffectLevel]) -> dict[str, Any]:
     """Precision class -> kind -> name -> (mean, standard deviation), of effects with data."""
     names = _effect_names()
     design = _design(rows.points)
@@ -242,7 +242,7 @@ def _design(points: Points) -> Floats:
     )
 
 
-def _as_document(level: Level) -> dict[str, float]:
+def _as_document(level: EffectLevel) -> dict[str, float]:
     sds = {
         name: round(float(v) ** 0.5, 4) for name, v in zip(EFFECTS, level.variances, strict=True)
     }

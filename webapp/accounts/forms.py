@@ -105,7 +105,7 @@ class ConfirmForm(forms.Form):
     def clean_code(self) -> str:
         code: str = self.cleaned_data["code"]
         try:
-            device = second_factor.accepted(self.user, code)
+            device = second_factor.accept_code(self.user, code)
         except second_factor.TooManyCodesError as error:
             raise ValidationError(str(error)) from None
         if device is None:
@@ -144,7 +144,7 @@ class PersonForm(forms.ModelForm):  # type: ignore[type-arg]
         self.fields["email"].disabled = self.instance.email != setup.OWNER_EMAIL
 
     def clean_email(self) -> str:
-        return User.normalised(self.cleaned_data["email"])
+        return User.normalise_email(self.cleaned_data["email"])
 
 
 class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -32,7 +32,7 @@ def invite(workspace: Workspace, by: User, email: str, role: str) -> str:
     Raises:
         ValidationError: that person is a member already.
     """
-    email = User.normalised(email)
+    email = User.normalise_email(email)
     if workspace.memberships.filter(user__email=email).exists():
         raise ValidationError(f"{email} is a member already.")
     secret = secrets.token_urlsafe(30)
@@ -123,14 +123,14 @@ def remove(membership: Membership, by: User, kept_tokens: Collection[int] = ()) 
     is_leaving = membership.user_id == by.pk
     for token in scope.tokens_held_by(membership):
         if token.pk in kept_tokens and not is_leaving:
-            tokens.keep(token, by)
+            tokens.keep_token(token, by)
         else:
             tokens.revoke(token, by)
     action = "member.left" if is_leaving else "member.removed"
     audit.record(membership.workspace, by, action, membership.user.email)
     membership.delete()
     if not is_leaving and not scope.workspaces_of(membership.user).exists():
-        sessions.end(SignedInSession.objects.filter(user=membership.user))
+        sessions.end_sessions(SignedInSession.objects.filter(user=membership.user))
 
 
 def _keep_an_owner(membership: Membership) -> None:

@@ -41,7 +41,7 @@ class LastSeenMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated:
-            sessions.seen(request, request.user)
+            sessions.update_session(request, request.user)
         return self.get_response(request)
 
 

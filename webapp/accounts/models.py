@@ -16,13 +16,13 @@ from django_otp.models import Device, ThrottlingMixin
 
 class UserManager(BaseUserManager["User"]):
     def create_user(self, email: str, password: str | None = None, **extra: Any) -> User:
-        user = self.model(email=self.model.normalised(email), **extra)
+        user = self.model(email=self.model.normalise_email(email), **extra)
         user.set_password(password)
         user.save(using=self._db)
         return user
 
     def get_by_natural_key(self, username: str | None) -> User:
-        return self.get(email=self.model.normalised(username or ""))
+        return self.get(email=self.model.normalise_email(username or ""))
 
 
 class User(AbstractBaseUser):
@@ -41,7 +41,7 @@ class User(AbstractBaseUser):
         return self.name or self.email
 
     @classmethod
-    def normalised(cls, email: str) -> str:
+    def normalise_email(cls, email: str) -> str:
         """Return an address as it is stored: in lower case, as mail hosts read it."""
         return cls.objects.normalize_email(email).strip().lower()
 

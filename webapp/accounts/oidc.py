@@ -23,11 +23,11 @@ from webapp.accounts.models import User
 TIMEOUT_SECONDS = 10
 
 
-class ProviderError(Exception):
+class IdentityProviderError(Exception):
     """Raised when the provider didn't confirm a person; the message is for them."""
 
 
-def begin(request: HttpRequest) -> HttpResponse:
+def begin_sign_in(request: HttpRequest) -> HttpResponse:
     """Send the person to the provider. Raises ProviderError if it doesn't answer."""
     back = settings.BASE_URL + reverse("accounts:oidc_return")
     try:
@@ -48,12 +48,12 @@ def verified_claims(request: HttpRequest) -> dict[str, Any]:
         claims = _claims(request)
     except MismatchingStateError as error:
         said = "This sign-in was started in another browser or too long ago. Start again."
-        raise ProviderError(said) from error
+        raise IdentityProviderError(said) from error
     except requests.RequestException as error:
         raise _no_answer() from error
     except (AuthlibBaseError, JoseError, ValueError, RuntimeError) as error:
         said = f"{settings.OIDC_NAME} did not confirm who you are. Try again, or ask its operators."
-        raise ProviderError(said) from error
+        raise IdentityProviderError(said) from error
     return claims | {"email": _verified_address(claims)}
 
 
@@ -91,15 +91,15 @@ def _verified_address(claims: dict[str, Any]) -> str:
     # Some send the text "true" here (Amazon Cognito's userinfo does).
     verified = claims.get("email_verified")
     if not isinstance(email, str) or not (verified is True or verified == "true"):
-        raise ProviderError(
+        raise IdentityProviderError(
             f"{settings.OIDC_NAME} has no verified email address for you. Verify your address "
             "there, then try again."
         )
-    return User.normalised(email)
+    return User.normalise_email(email)
 
 
-def _no_answer() -> ProviderError:
-    return ProviderError(f"{settings.OIDC_NAME} doesn't answer. Try again in a minute.")
+def _no_answer() -> IdentityProviderError:
+    return IdentityProviderError(f"{settings.OIDC_NAME} doesn't answer. Try again in a minute.")
 
 
 def _provider() -> DjangoOAuth2App:

@@ -27,7 +27,7 @@ def seconds_until_sign_in(request: HttpRequest, email: str) -> int:
 
     Where the account is signed in already, only the address counts: others can't lock people out.
     """
-    address, email = client_address(request), User.normalised(email)
+    address, email = client_address(request), User.normalise_email(email)
     wait = rate_limits.seconds_until_address_may(
         "sign-in", address, settings.ADDRESS_SIGN_INS, SIGN_IN_MINUTES
     )
@@ -55,7 +55,7 @@ def attempted_name(_request: HttpRequest | None, credentials: dict[str, Any] | N
     Django passes it as `username`, axes under the name of the model's field.
     """
     given = (credentials or {}).get("username") or (credentials or {}).get("email") or ""
-    return User.normalised(str(given))[:254]
+    return User.normalise_email(str(given))[:254]
 
 
 def attempting_address(request: HttpRequest) -> str | None:
@@ -68,7 +68,7 @@ def attempting_address(request: HttpRequest) -> str | None:
 
 def ask_for_link(email: str) -> None:
     """Have a link mailed to the account, if there is one. Takes the same time if there is none."""
-    signals.password_reset_asked.send(sender=User, email=User.normalised(email))
+    signals.password_reset_asked.send(sender=User, email=User.normalise_email(email))
 
 
 def reset_link(user: User) -> str:

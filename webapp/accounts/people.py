@@ -13,8 +13,8 @@ from webapp.accounts import members
 from webapp.accounts.models import Invitation, Membership, User, Workspace
 
 
-def known(email: str) -> User | None:
-    return User.objects.filter(email=User.normalised(email)).first()
+def find_user(email: str) -> User | None:
+    return User.objects.filter(email=User.normalise_email(email)).first()
 
 
 def active(user_id: int) -> User | None:
@@ -42,7 +42,7 @@ def vouched_for(email: str, name: str) -> User | None:
     An invited person gets an account with the memberships offered. A person from an allowed domain
     gets one as a viewer. An existing account gains nothing: removed members stay removed.
     """
-    user = known(email)
+    user = find_user(email)
     if user is not None:
         return user if user.is_active else None
     offered = list(_offered(email))

@@ -13,7 +13,7 @@ def workspaces_of(user: User) -> QuerySet[Workspace]:
     return Workspace.objects.filter(members=user, deleted_at=None)
 
 
-def only(workspace: Workspace) -> QuerySet[Workspace]:
+def workspace_query(workspace: Workspace) -> QuerySet[Workspace]:
     """Return a query of one workspace, to read several things about it at once."""
     return Workspace.objects.filter(pk=workspace.pk)
 

@@ -60,7 +60,7 @@ def pending_app(user: User) -> TOTPDevice:
 
 
 @transaction.atomic
-def switch_on(user: User, code: str) -> tuple[TOTPDevice, list[str]] | None:
+def enable_two_factor(user: User, code: str) -> tuple[TOTPDevice, list[str]] | None:
     """Confirm the app by a code of it.
 
     Returns:
@@ -79,7 +79,7 @@ def switch_on(user: User, code: str) -> tuple[TOTPDevice, list[str]] | None:
 
 
 @transaction.atomic
-def switch_off(user: User, by: User | None) -> None:
+def disable_two_factor(user: User, by: User | None) -> None:
     """Delete app and recovery codes. `by` is None for the operator."""
     TOTPDevice.objects.filter(user=user).delete()
     RecoveryCodes.objects.filter(user=user).delete()
@@ -91,8 +91,8 @@ def reset(user: User) -> None:
     """Switch two-factor sign-in off for a person who lost the phone and all codes, and sign them
     out everywhere.
     """
-    switch_off(user, None)
-    sessions.end(SignedInSession.objects.filter(user=user))
+    disable_two_factor(user, None)
+    sessions.end_sessions(SignedInSession.objects.filter(user=user))
 
 
 @transaction.atomic
@@ -117,7 +117,7 @@ def recovery_codes_left(user: User) -> int:
 
 
 @transaction.atomic
-def accepted(user: User, code: str) -> Device | None:
+def accept_code(user: User, code: str) -> Device | None:
     """Return the app or the set of recovery codes that `code` is valid for; the code is used up.
 
     Raises:

@@ -40,19 +40,19 @@ _SYSTEMS = {
 }
 
 
-def of_person(user: User) -> QuerySet[SignedInSession]:
+def active_sessions(user: User) -> QuerySet[SignedInSession]:
     """Return the sessions that haven't expired, the most recently used first."""
     current = SignedInSession.objects.filter(user=user, session__expire_date__gt=timezone.now())
     return current.order_by("-last_seen_at")
 
 
-def begin(request: HttpRequest, user: User) -> None:
+def record_session(request: HttpRequest, user: User) -> None:
     """Record where a session is used. Call right after the sign-in."""
     request.session.save()
     _record(request, user)
 
 
-def seen(request: HttpRequest, user: User) -> None:
+def update_session(request: HttpRequest, user: User) -> None:
     """Update when and where a session was last used, at most once a minute."""
     recent = timezone.now() - TOUCH_EVERY
     known = SignedInSession.objects.filter(session=request.session.session_key)
@@ -62,7 +62,7 @@ def seen(request: HttpRequest, user: User) -> None:
             _record(request, user)
 
 
-def end(held: QuerySet[SignedInSession]) -> int:
+def end_sessions(held: QuerySet[SignedInSession]) -> int:
     """Sign these sessions out; return how many there were."""
     keys = list(held.values_list("session_id", flat=True))
     Session.objects.filter(pk__in=keys).delete()
@@ -72,7 +72,7 @@ def end(held: QuerySet[SignedInSession]) -> int:
 def end_others(request: HttpRequest, user: User) -> None:
     """Sign a person out everywhere but in this session."""
     everywhere = SignedInSession.objects.filter(user=user)
-    end(everywhere.exclude(session=request.session.session_key))
+    end_sessions(everywhere.exclude(session=request.session.session_key))
 
 
 def is_used_from(email: str, address: str) -> bool:

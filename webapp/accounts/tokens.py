@@ -15,7 +15,7 @@ MOST_TOKENS = 200
 
 
 @transaction.atomic
-def make(
+def create_token(
     workspace: Workspace, by: User, name: str, scopes: list[str], days: int | None
 ) -> tuple[Token, str]:
     """Return a new token and its plain text. With `days` None the token never expires."""
@@ -34,7 +34,7 @@ def revoke(token: Token, by: User) -> None:
 
 
 @transaction.atomic
-def keep(token: Token, by: User) -> None:
+def keep_token(token: Token, by: User) -> None:
     """Keep the token of a member who is removed: it stays valid.
 
     The creator stays on record, so that a token doesn't gain the permissions of an owner while its

@@ -13,24 +13,24 @@ from django.utils import timezone
 from advisor.advice import checkpointing
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
 from advisor.costing.cost import RunCost
-from advisor.costing.recoverable import node_costs, recoverable
+from advisor.costing.recoverable import node_costs, recoverable_by_rule
 from advisor.pricing.catalogue import Catalogue
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand, demand_of
 from advisor.sizing.interruptions import InterruptionRate
-from advisor.sizing.other_gpus import Evidence
+from advisor.sizing.other_gpus import SpeedEvidence
 from advisor.speed.decision import MOST_PROBES
 from advisor.speed.knowledge import Knowledge
 from rules.engine import Judgement as RuleJudgement
 from webapp.advice import life_cycle, settling
-from webapp.advice.calibrating import calibrated
+from webapp.advice.calibrating import calibrate
 from webapp.advice.selectors.interruptions import rate_of
 from webapp.advice.selectors.purchases import allowed_for, book_for
 from webapp.analysis import pricing
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
 from webapp.measurements import measuring
-from webapp.measurements.selectors.evidence import Evidence as Ran
+from webapp.measurements.selectors.evidence import MeasurementEvidence as Ran
 from webapp.measurements.selectors.evidence import (
     evidence_with,
     history_of,
@@ -49,10 +49,10 @@ def prepare(outcome: Outcome) -> FollowUp:
     run that wasn't read has none, but its cost counts. A probe renews those of its job.
     """
     if outcome.run.is_probe:
-        return lambda run: life_cycle.advise_again(run.job) if outcome.is_final else None
+        return lambda run: life_cycle.queue_advice(run.job) if outcome.is_final else None
     if outcome.measured is None or outcome.measured.too_large:
         return lambda run: settling.settle(run.job)
-    advised = calibrated(recommendations(outcome), outcome)
+    advised = calibrate(recommendations(outcome), outcome)
     return lambda run: life_cycle.save(run, advised, outcome.is_final)
 
 
@@ -88,10 +88,10 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
         timezone.now(),
         PRESETS[run.workspace.preset],
         may_buy=may_buy,
-        evidence=_evidence(outcome, demand) if has_price else Evidence(),
+        evidence=_evidence(outcome, demand) if has_price else SpeedEvidence(),
         speed=measured.speed,
         interrupted=_interrupted(run, demand, measured.judgements),
-        recovered=recoverable(
+        recovered=recoverable_by_rule(
             measured.judgements,
             measured.ledger,
             run.duration.total_seconds(),
@@ -117,29 +117,29 @@ def _interrupted(
     return rate_of(run.workspace, demand, timezone.now())
 
 
-def _evidence(outcome: Outcome, demand: Demand | None) -> Evidence:
+def _evidence(outcome: Outcome, demand: Demand | None) -> SpeedEvidence:
     """Return what was measured of the job, this run included if its reference ran on the GPUs of
     this run, and of the workspace's other jobs.
     """
     if demand is None:
-        return Evidence()
+        return SpeedEvidence()
     return evidence_from(
-        outcome.run, evidence_with(outcome.run.job, measuring.measured(outcome)), demand
+        outcome.run, evidence_with(outcome.run.job, measuring.measurement_of(outcome)), demand
     )
 
 
-def evidence_from(run: Run, ran: Sequence[Ran], demand: Demand) -> Evidence:
+def evidence_from(run: Run, ran: Sequence[Ran], demand: Demand) -> SpeedEvidence:
     """Return the evidence from what is known of the run's job, and what was measured of other
     jobs.
     """
     machines = machine_speeds(ran, demand.instance_type)
     if not demand.gpus:
-        return Evidence(machines=machines)
+        return SpeedEvidence(machines=machines)
     known = measurements_of(ran)
     machine = catalogue_in(demand.region, demand.provider).get(demand.instance_type)
     is_alike = machine is not None and bool(known) and known[0].gpu == machine.gpu_key
     probed = {each.gpu for each in known if each.probe_steps is not None}
-    return Evidence(
+    return SpeedEvidence(
         measured=tuple(known) if is_alike else (),
         knowledge=Knowledge(history_of(run.workspace, without=run.job)),
         rounds=math.ceil(len(probed) / MOST_PROBES),

@@ -78,4 +78,4 @@ def _advise_again(workspace: Workspace) -> None:
     jobs = recent.present().ordinary().order_by().values("job").annotate(last=Max("started_at"))
     newest = [row["job"] for row in jobs.order_by("-last")[:MOST_JOBS]]
     for job in Job.objects.filter(pk__in=newest):
-        life_cycle.advise_again(job)
+        life_cycle.queue_advice(job)

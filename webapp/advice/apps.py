@@ -7,7 +7,7 @@ class AdviceConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.advice.advising import prepare
-        from webapp.advice.life_cycle import advise_again, move
+        from webapp.advice.life_cycle import move, queue_advice
         from webapp.advice.recounting import KIND
         from webapp.advice.settling import settle
         from webapp.analysis.hooks import follow_analyses
@@ -19,5 +19,5 @@ class AdviceConfig(AppConfig):
         follow_analyses(prepare)
         runs_judged.connect(settle)
         metrics_set.connect(settle)
-        history_changed.connect(advise_again)
+        history_changed.connect(queue_advice)
         runs_moved.connect(move)

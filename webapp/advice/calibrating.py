@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.proof.calibration import widened, widening
+from advisor.proof.calibration import widen_interval, widening
 from advisor.recommend import Recommendation as Advised
 from webapp.accounts.models import Workspace
 from webapp.advice.models import RealisedSaving
@@ -15,14 +15,14 @@ LOOKED_AT = 1000
 """The newest savings of runs that are compared with what was promised."""
 
 
-def calibrated(advised: Sequence[Advised], outcome: Outcome) -> list[Advised]:
+def calibrate(advised: Sequence[Advised], outcome: Outcome) -> list[Advised]:
     """Return the advice with intervals as wide as past estimates of the same kind in the workspace
     call for. Without a price they have none.
     """
     workspace, cost_usd = outcome.run.workspace, outcome.cost.total_usd
     if cost_usd is None:
         return list(advised)
-    return [widened(each, factor_of(workspace, each.kind), cost_usd) for each in advised]
+    return [widen_interval(each, factor_of(workspace, each.kind), cost_usd) for each in advised]
 
 
 def factor_of(workspace: Workspace, kind: str) -> float:

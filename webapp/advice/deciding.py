@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.accounts import audit
-from webapp.advice.life_cycle import OPEN, advise_again
+from webapp.advice.life_cycle import OPEN, queue_advice
 from webapp.advice.models import Recommendation
 from webapp.advice.settling import UNCLAIMED, settle
 from webapp.runs import locks
@@ -63,7 +63,7 @@ def reopen(row: Recommendation, by: Actor) -> Recommendation:
         raise DecisionError("A newer recommendation of this kind is open.")
     _change(held, by, "reopened", state=Recommendation.ACTIVE, **UNCLAIMED, **UNDONE)
     settle(job)
-    advise_again(job)
+    queue_advice(job)
     held.refresh_from_db()
     return held
 

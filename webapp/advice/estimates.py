@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from advisor.proof.runs import PLACE, CandidateTable, Estimate, Promise
+from advisor.proof.runs import PLACE, CandidateTable, Promise, PromisedSaving
 from webapp.advice import evidence
 from webapp.advice.models import Recommendation
 
@@ -60,9 +60,9 @@ def _table(shown: Mapping[str, Any]) -> CandidateTable:
     return CandidateTable(_usd(shown["cost_usd"]), shown["candidates"])
 
 
-def _estimate(frozen: Mapping[str, Any]) -> Estimate:
+def _estimate(frozen: Mapping[str, Any]) -> PromisedSaving:
     low, mid, high = (_usd(frozen[name]) for name in SUMS[:3])
-    return Estimate(low, mid, high, _usd(frozen["cost_usd"]), frozen["duration_seconds"])
+    return PromisedSaving(low, mid, high, _usd(frozen["cost_usd"]), frozen["duration_seconds"])
 
 
 def _text(usd: Decimal | None) -> str | None:

@@ -41,11 +41,11 @@ def runs_since(job: Job, since: datetime) -> list[Run]:
     runs = list(later.newest_first()[:MOST_RUNS])[::-1]
     if not runs or len(runs) == MOST_RUNS:
         return runs
-    before = complete_runs(job).before(runs[0]).newest_first()[:MOST_BASELINE]
+    before = complete_runs(job).began_before(runs[0]).newest_first()[:MOST_BASELINE]
     return [*list(before)[::-1], *runs]
 
 
-def plain(
+def evidence_runs(
     runs: Sequence[Run], rules: Collection[str], knows_place: bool = False
 ) -> list[CompleteRun]:
     """Return the runs with the states of the named rules, and the precision that was measured as a
@@ -66,7 +66,7 @@ def plain(
             workload_key=run.summary.workload_key,
             configuration_key=run.summary.configuration_key,
             configuration=known.get(run.pk, run.configuration) | precisions.get(run.pk, {}),
-            worked=circumstances.worked(run),
+            worked=circumstances.machine_work_of(run),
             cost_usd=run.cost_usd,
             usd_per_hour=run.summary.usd_per_hour,
             rules=states[run.pk],

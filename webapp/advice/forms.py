@@ -10,7 +10,7 @@ from django import forms
 
 from advisor.advice.buying import EC2, RESERVED, SPOT, WAYS
 from advisor.sizing.objective import Cheapest, Deadline, Fastest, Objective
-from advisor.whatif import Question
+from advisor.whatif import WhatIfQuestion
 from webapp.accounts.models import Workspace
 from webapp.advice import allowing
 from webapp.advice.selectors.what_if import MOST_REGIONS
@@ -129,16 +129,16 @@ class WhatIfForm(forms.Form):
                 self.add_error(field, "Needed for this.")
         return said
 
-    def question(self) -> Question:
+    def question(self) -> WhatIfQuestion:
         """Return the question of a valid form."""
         said = self.cleaned_data
-        return Question(
+        return WhatIfQuestion(
             objective=self._objective(),
             regions=said["regions"],
             options=tuple(said["options"]),
-            interruption_hours=said["interruption_hours"] or Question.interruption_hours,
-            work=said["epochs"] or Question.work,
-            runs_a_month=Question.runs_a_month
+            interruption_hours=said["interruption_hours"] or WhatIfQuestion.interruption_hours,
+            work=said["epochs"] or WhatIfQuestion.work,
+            runs_a_month=WhatIfQuestion.runs_a_month
             if said["runs_a_month"] is None
             else said["runs_a_month"],
         )

@@ -75,13 +75,13 @@ def move(source: Job, target: Job, runs: RunQuerySet | None, **_: Any) -> None:
     (moved if runs is None else moved.filter(run__in=runs)).update(job=target)
 
 
-def advise_again(job: Job, **_: Any) -> None:
+def queue_advice(job: Job, **_: Any) -> None:
     """Queue the newest finished run of a job, to renew its recommendations, because a run was
     deleted or moved, or a probe measured something. Call in a transaction.
     """
     newest = job.compared_runs.filter(state=Run.FINISHED).newest_first().first()
     if newest is not None:
-        queue.want(newest, is_upload=False)
+        queue.queue_run(newest, is_upload=False)
         queue.enqueue_on_commit(newest)
 
 
@@ -136,7 +136,7 @@ def _has_gone_back(row: Recommendation, run: Run) -> bool:
         return False
     if run.began_at - claimed_by.began_at > COUNTED:
         return False
-    plain = evidence.plain([run], row.rules, estimates.is_about_place(row))
+    plain = evidence.evidence_runs([run], row.rules, estimates.is_about_place(row))
     return bool(plain) and has_gone_back(estimates.promise(row), plain[0])
 
 
@@ -176,7 +176,7 @@ def _expire_own(run: Run, advised: Collection[str]) -> None:
     own = Recommendation.objects.filter(job=run.job, run=run, state__in=OPEN)
     gone = own.exclude(dedupe_key__in=advised)
     if gone.update(**_expired(run)) and run.state != Run.FINISHED:
-        advise_again(run.job)
+        queue_advice(run.job)
     reopened = Recommendation.objects.filter(job=run.job, reopened_by__isnull=False)
     if not _is_newest(run):
         reopened = reopened.filter(reopened_by=run)
@@ -202,7 +202,7 @@ def _expire_earlier(job: Job) -> None:
 
 def _told(row: Recommendation, run: Run) -> bool | None:
     """Return whether the run follows the recommendation, or None if it doesn't tell."""
-    plain = evidence.plain([run], row.rules, estimates.is_about_place(row))
+    plain = evidence.evidence_runs([run], row.rules, estimates.is_about_place(row))
     if not plain:
         return None
     told = follows(estimates.promise(row), plain[0])

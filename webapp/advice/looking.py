@@ -11,7 +11,7 @@ from webapp.advice import estimates
 from webapp.advice.models import Recommendation
 
 
-def seen(rows: Iterable[Recommendation]) -> None:
+def freeze_seen(rows: Iterable[Recommendation]) -> None:
     """Freeze what a person sees for the first time. Provisional advice isn't frozen."""
     new = {row.pk: row for row in rows if row.seen_at is None and not row.is_provisional}
     if not new:

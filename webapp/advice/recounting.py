@@ -21,17 +21,17 @@ from webapp.advice.models import Recommendation, SavingsRecount
 from webapp.advice.scope import realised_savings_of
 from webapp.advice.settling import UNCLAIMED, settle
 from webapp.background import claims
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.runs import locks
 from webapp.runs.models import Job
 
-KIND = Kind(
+KIND = WorkKind(
     id="savings_recount",
     title="Counting savings again",
     model=SavingsRecount,
-    work="webapp.advice.recounting.count_again",
+    work="webapp.advice.recounting.recount_savings",
     key="workspace_id",
-    limits=Limits(
+    limits=WorkLimits(
         # The lease is renewed with each job.
         lease=timedelta(minutes=2),
         max_attempts=10,
@@ -58,7 +58,7 @@ def close_note(workspace: Workspace) -> None:
     SavingsRecount.objects.filter(workspace=workspace).update(is_told=True)
 
 
-def count_again(workspace_id: int, **which: object) -> bool:
+def recount_savings(workspace_id: int, **which: object) -> bool:
     """Derive every realised saving of the workspace again. Repeating it changes nothing."""
     held = claims.claim(KIND, workspace_id, **which)
     if held is None:
@@ -70,7 +70,7 @@ def count_again(workspace_id: int, **which: object) -> bool:
         ).distinct():
             _count_job_again(job)
             claims.renew(held)
-        claims.finish(held, after_usd=_proven_usd(workspace))
+        claims.finish_work(held, after_usd=_proven_usd(workspace))
     except Exception as error:
         logger.exception("counting savings again failed", extra={"workspace": workspace_id})
         claims.fail(held, error)

@@ -63,9 +63,9 @@ def settle(job: Job, *, is_whole: bool = False, **_: Any) -> None:
     rules = {rule for row in rows for rule in row.rules}
     proofs = prove(
         [estimates.promise(row) for row in rows],
-        evidence.plain(runs, rules, any(map(estimates.is_about_place, rows))),
+        evidence.evidence_runs(runs, rules, any(map(estimates.is_about_place, rows))),
         evidence.Prices(job),
-        noise_prior.of(runs) if runs else None,
+        noise_prior.prior_of(runs) if runs else None,
         from_document(job.metrics),
     )
     numbered = {run.number: run for run in runs}

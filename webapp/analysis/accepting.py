@@ -20,14 +20,14 @@ def accept(regression: Regression, by: Actor, note: str) -> AcceptedLevel:
         run=run, defaults={"note": note, "accepted_by": audit.name_of(by)}
     )
     audit.record(run.workspace, by, "regression.accepted", str(run), {"note": ("", note)})
-    verdicts.judge_again(run.job)
+    verdicts.rejudge_job(run.job)
     return row
 
 
 @transaction.atomic
-def take_back(accepted: AcceptedLevel, by: Actor) -> None:
+def reopen_regression(accepted: AcceptedLevel, by: Actor) -> None:
     """Open the regression again, if it still holds."""
     run: Run = locks.run(accepted.run_id)
     accepted.delete()
     audit.record(run.workspace, by, "regression.opened_again", str(run), {})
-    verdicts.judge_again(run.job)
+    verdicts.rejudge_job(run.job)

@@ -16,11 +16,11 @@ class AnalysisConfig(AppConfig):
         )
         from webapp.analysis.hooks import follow_analyses
         from webapp.analysis.repricing import (
-            price_again,
             price_what_had_no_price,
             price_what_has_ended,
+            reprice_run,
         )
-        from webapp.analysis.verdicts import judge_again
+        from webapp.analysis.verdicts import rejudge_job
         from webapp.background import metrics
         from webapp.background.kinds import register
         from webapp.prices.signals import prices_ended, rates_changed
@@ -32,7 +32,7 @@ class AnalysisConfig(AppConfig):
         metrics.register(service_figures.HELP, service_figures.figures)
         rates_changed.connect(price_what_had_no_price)
         prices_ended.connect(price_what_has_ended)
-        history_changed.connect(judge_again)
-        machine_corrected.connect(price_again)
-        runs_came_or_went.connect(sharing.count_again)
-        runs_came_or_went.connect(numbered_steps.count_again)
+        history_changed.connect(rejudge_job)
+        machine_corrected.connect(reprice_run)
+        runs_came_or_went.connect(sharing.reprice_sharing_runs)
+        runs_came_or_went.connect(numbered_steps.recount_trainings)

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from advisor.store.chart_plan import Buckets
 from advisor.store.compaction import hours_between, span_of, summarise
-from advisor.store.grid import Grid
+from advisor.store.grid import SampleGrid
 from advisor.store.index import CHART_KINDS, CHART_TIER_HOURS, HOUR_MS, to_ms
 from advisor.store.opening import open_store
 from webapp.analysis import chunk_rows
@@ -95,7 +95,7 @@ def _make(node: Node, span: _Span) -> None:
     hours = hours_between(span.first_ms, span.last_ms)
     width_ms = span.tier_seconds * 1000
     cells = (span.last_ms + HOUR_MS - span.first_ms) // width_ms
-    buckets = Buckets(span.tier_seconds, Grid.even(span.first_ms, width_ms, cells))
+    buckets = Buckets(span.tier_seconds, SampleGrid.even(span.first_ms, width_ms, cells))
     history = chart_history(node, buckets)
     store, prefix = open_store(settings.OBJECTS_URL), f"runs/{node.attempt.run_id}"
     new = summarise(store, history, hours, span.tier_seconds, prefix)

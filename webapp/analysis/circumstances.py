@@ -8,15 +8,15 @@ from decimal import Decimal
 from uuid import UUID
 
 from advisor.successive.beside import Circumstances
-from advisor.successive.machine_time import Worked
+from advisor.successive.machine_time import MachineWork
 from advisor.successive.machines import tells
 from webapp.runs.models import Node, Run
 
 SECONDS_PER_HOUR = 3600
 
 
-def worked(run: Run) -> Worked:
-    return Worked(
+def machine_work_of(run: Run) -> MachineWork:
+    return MachineWork(
         machine_seconds=_machine_seconds(run),
         duration_seconds=run.duration.total_seconds() if run.duration else None,
         work=run.work,
@@ -24,8 +24,8 @@ def worked(run: Run) -> Worked:
     )
 
 
-def of(run: Run) -> Circumstances:
-    return Circumstances(worked(run), run.summary.usd_per_hour, _charged_share(run))
+def circumstances_of(run: Run) -> Circumstances:
+    return Circumstances(machine_work_of(run), run.summary.usd_per_hour, _charged_share(run))
 
 
 def machines(runs: Sequence[Run]) -> dict[UUID, str]:

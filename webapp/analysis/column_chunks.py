@@ -39,7 +39,7 @@ class ColumnChunks:
         self._used: set[str] = set()
 
     def find(self, node_key: str, name: str) -> bytes | None:
-        """Return a kept body; see `advisor.store.columns.Carried`."""
+        """Return a kept body; see `advisor.store.columns.ColumnStore`."""
         key = self._known.get((node_key, name))
         if key is None:
             return None
@@ -50,7 +50,7 @@ class ColumnChunks:
             return None
 
     def keep(self, node_key: str, name: str, hour_ms: int, body: bytes) -> None:
-        """Keep a body; see `advisor.store.columns.Carried`. Nothing is kept of a run that has
+        """Keep a body; see `advisor.store.columns.ColumnStore`. Nothing is kept of a run that has
         ended.
 
         The object is written first: if this is killed in between, it is left for the sweep of

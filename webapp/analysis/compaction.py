@@ -22,7 +22,7 @@ from advisor.store.opening import open_store
 from webapp.analysis import chart_chunks, chunk_rows, column_chunks
 from webapp.analysis.models import Compaction
 from webapp.background import claims, conditions, fairness
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.database import object_hold
 from webapp.runs.history import node_history
 from webapp.runs.models import Chunk, Node, Run, Segment
@@ -45,13 +45,13 @@ GRACE, TAIL_GRACE = timedelta(hours=1), timedelta(minutes=10)
 DELETED_AT_ONCE = 200
 MOST_HOURS = 24
 """The most hours that one task compacts: the next one may be another node's."""
-KIND = Kind(
+KIND = WorkKind(
     id="compaction",
     title="Compaction",
     model=Compaction,
     work="webapp.analysis.tasks.compact",
     key="node_id",
-    limits=Limits(
+    limits=WorkLimits(
         # The lease lasts as long as a compaction may take: a node with many hours takes minutes.
         lease=timedelta(minutes=10),
         max_attempts=30,
@@ -92,8 +92,8 @@ def want_due(now: datetime) -> None:
     arrived = Segment.objects.filter(
         session__node=OuterRef("node"), compacted_at=None, received_at__gt=OuterRef("given_up_at")
     )
-    rows = Compaction.objects.filter(~conditions.pending() | Exists(arrived), node_id__in=nodes)
-    claims.want(rows, now)
+    rows = Compaction.objects.filter(~conditions.has_news() | Exists(arrived), node_id__in=nodes)
+    claims.mark_due(rows, now)
 
 
 def _settled_tails(now: datetime) -> QuerySet[Chunk]:

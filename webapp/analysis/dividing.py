@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from advisor.costing.recoverable import Recoverable, recoverable_of_claims
+from advisor.costing.recoverable import RecoverablePart, recoverable_of_claims
 from rules.claims import Claim
-from rules.ledger import Entry, Ledger
+from rules.ledger import LabelTime, WasteLedger
 from webapp.analysis.models import Judgement, LedgerEntry
 from webapp.runs.models import Run
 
@@ -23,7 +23,7 @@ COLUMNS = (
 )
 
 
-def divided(
+def divide_claims(
     claims: Mapping[str, Sequence[Claim]], entries: Sequence[LedgerEntry], run: Run
 ) -> dict[str, dict[str, Any]]:
     """Return the columns of each rule's row, for the rules that fired.
@@ -32,12 +32,14 @@ def divided(
         entries: the run's ledger, with their nodes.
     """
     seconds = run.duration.total_seconds() if run.duration else 0.0
-    ledger = Ledger(tuple(Entry(e.node.key, e.gpu, e.label, e.microseconds) for e in entries))
+    ledger = WasteLedger(
+        tuple(LabelTime(e.node.key, e.gpu, e.label, e.microseconds) for e in entries)
+    )
     found = recoverable_of_claims(claims, ledger, seconds, _node_usd(entries))
     return {rule: columns_of(each) for rule, each in found.items()}
 
 
-def columns_of(recovered: Recoverable) -> dict[str, Any]:
+def columns_of(recovered: RecoverablePart) -> dict[str, Any]:
     """Convert what a fix gives back to the columns of a judgement's row."""
     return {
         "waste_seconds_low": recovered.seconds_low,
@@ -52,15 +54,17 @@ def columns_of(recovered: Recoverable) -> dict[str, Any]:
     }
 
 
-def divide_again(run: Run) -> None:
+def redivide_ledger(run: Run) -> None:
     """Divide the run's ledger again. Call this in the transaction that changed some of the run's
     judgements, its ledger or its cost.
     """
     rows = list(Judgement.objects.filter(run=run))
     claims = {row.rule: row.own_claims for row in rows if row.state == Judgement.FIRED}
     entries = list(LedgerEntry.objects.filter(run=run).select_related("node"))
-    found = divided(claims, entries, run)
-    changed = [row for row in rows if _change(row, found.get(row.rule, columns_of(Recoverable())))]
+    found = divide_claims(claims, entries, run)
+    changed = [
+        row for row in rows if _change(row, found.get(row.rule, columns_of(RecoverablePart())))
+    ]
     Judgement.objects.bulk_update(changed, COLUMNS)
 
 

@@ -14,25 +14,25 @@ from advisor.costing.cost import cost_of_run
 from advisor.costing.electricity import DayEnergy
 from advisor.costing.measured_energy import measured_energy
 from advisor.figures import figures
-from advisor.probing.loop_speed import Plan, loop_speed
-from advisor.store.columns import Carried
+from advisor.probing.loop_speed import ProbePlan, loop_speed
+from advisor.store.columns import ColumnStore
 from advisor.store.frames import load_frame
 from advisor.store.index import NodeHistory
 from advisor.store.opening import open_store
 from advisor.store.resolution import FINEST_MS, resolution_seconds
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from advisor.store.stretches import stored_seconds
 from rules import engine
 from rules.checkpoints import checkpoint_files
 from rules.frame import RunFrame
-from rules.ledger import Ledger, ledger
+from rules.ledger import WasteLedger, ledger
 from rules.lives import lives
 from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.slowdown import blocks_of
 from webapp.analysis import hooks, numbered_steps, queue, sharing, window_rules
 from webapp.analysis.column_chunks import ColumnChunks
-from webapp.analysis.outcome import Measured, Outcome
+from webapp.analysis.outcome import Outcome, SampleResults
 from webapp.background import claims
 from webapp.prices.book import price_book
 from webapp.runs import progress
@@ -45,17 +45,17 @@ MOST_NODE_DAYS = 50_000
 """Four months of 400 nodes."""
 
 
-def evaluate(held: queue.Claim) -> Outcome:
+def evaluate(held: queue.AnalysisClaim) -> Outcome:
     """Analyse a run as far as it has arrived. Writes nothing but the lease and what the next
     analysis of a running run carries on from."""
     run = held.row.run
-    outcome = priced(run)
+    outcome = price_run(run)
     if run.raw_deleted_at is None:
         outcome = _measured(held, run, outcome)
     return replace(outcome, follow_ups=hooks.follow_ups(outcome))
 
 
-def priced(run: Run) -> Outcome:
+def price_run(run: Run) -> Outcome:
     """Return what a run costs as far as it has arrived. Its samples are not read.
 
     Raises TooLargeError.
@@ -74,10 +74,10 @@ def _check_days(sessions: Sequence[Session]) -> None:
     """Check the number of days, before a row is made for the cost of each."""
     held = [session.interval for session in sessions]
     if sum((end - start).days + 1 for start, end in held) > MOST_NODE_DAYS:
-        raise TooLargeError(f"more than {MOST_NODE_DAYS:,} days of all nodes together")
+        raise RoomExceededError(f"more than {MOST_NODE_DAYS:,} days of all nodes together")
 
 
-def _measured(held: queue.Claim, run: Run, priced: Outcome) -> Outcome:
+def _measured(held: queue.AnalysisClaim, run: Run, priced: Outcome) -> Outcome:
     """Return the outcome with the results from the samples, and with the energy in its cost."""
     values = values_of(run.workspace, run.job)
     carried, alive = ColumnChunks(run, priced.nodes), _Pulse(held)
@@ -85,12 +85,12 @@ def _measured(held: queue.Claim, run: Run, priced: Outcome) -> Outcome:
         frame, unreadable = frame_of(
             run, priced.nodes, run.started_at, priced.is_final, alive, carried
         )
-    except TooLargeError as error:
+    except RoomExceededError as error:
         return replace(priced, measured=_too_large(str(error), values))
     finally:
         carried.replace_unused()
     alive()
-    frame = replace(frame, other_steps=tuple(numbered_steps.of_others(run)))
+    frame = replace(frame, other_steps=tuple(numbered_steps.steps_of_others(run)))
     energy = measured_energy(frame, run.started_at) if run.started_at else {}
     outcome = _with_energy(priced, energy)
     total = outcome.cost.total_usd
@@ -101,9 +101,9 @@ def _measured(held: queue.Claim, run: Run, priced: Outcome) -> Outcome:
     alive()
     metrics = JobMetrics(from_document(run.job.metrics), {})
     found = figures(frame, metrics.less_is_better, steps, waste)
-    speed = loop_speed(frame, Plan(**run.probe) if run.probe else None)
+    speed = loop_speed(frame, ProbePlan(**run.probe) if run.probe else None)
     alive()
-    measured = Measured(
+    measured = SampleResults(
         judgements,
         waste,
         found,
@@ -111,7 +111,7 @@ def _measured(held: queue.Claim, run: Run, priced: Outcome) -> Outcome:
         frame.unsampled_seconds,
         speed=speed,
         steps=steps,
-        blocks=tuple(blocks_of(frame, steps.lost())),
+        blocks=tuple(blocks_of(frame, steps.lost_seconds())),
         checkpoint_files=tuple(f for node in frame.nodes.values() for f in checkpoint_files(node)),
         lives=tuple(lives(frame)),
         energy=energy,
@@ -126,18 +126,20 @@ def _with_energy(priced: Outcome, energy: Mapping[str, tuple[DayEnergy, ...]]) -
     return replace(priced, uses=uses, cost=cost_of_run(uses, priced.book))
 
 
-def _too_large(reason: str, values: Mapping[str, Values]) -> Measured:
+def _too_large(reason: str, values: Mapping[str, Values]) -> SampleResults:
     """Return results in which every rule says that the run is too large; its time is unclassified,
     and its figures are unknown.
     """
     nothing = figures(RunFrame(1.0, 0.0, final=False))
-    return Measured(engine.too_large(reason, values), Ledger(()), nothing, (), 0.0, reason)
+    return SampleResults(
+        engine.too_large(reason, values), WasteLedger(()), nothing, (), 0.0, reason
+    )
 
 
 class _Pulse:
     """Renews the lease now and then: reading and judging a run may take longer than the lease."""
 
-    def __init__(self, held: queue.Claim) -> None:
+    def __init__(self, held: queue.AnalysisClaim) -> None:
         self._held = held
         self._next = time.monotonic() + RENEWED_EVERY_SECONDS
 
@@ -153,7 +155,7 @@ def frame_of(
     since: datetime | None,
     is_final: bool,
     alive: Callable[[], object] = lambda: None,
-    carried: Carried | None = None,
+    carried: ColumnStore | None = None,
 ) -> tuple[RunFrame, tuple[str, ...]]:
     """Return the run from `since` to where it has come, and the objects that couldn't be read.
 

@@ -85,7 +85,7 @@ def _by_steps(run: Run, before: Run) -> Link | None:
     later, earlier = lineage.progress_of(run), lineage.progress_of(before)
     if later is None or earlier is None or earlier.is_finished:
         return None
-    known = lineage.others(run, before)
+    known = lineage.earlier_runs(run, before)
     if why_not(later, unix_us(run.began_at), earlier, known) != GOES_ON:
         return None
     return Link(run, before, Run.STEPS)

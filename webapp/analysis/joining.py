@@ -42,7 +42,7 @@ def split(run: Run, by: Actor) -> Training | None:
     return before
 
 
-def put_back(run: Run, by: Actor, training: UUID | None) -> None:
+def undo_change(run: Run, by: Actor, training: UUID | None) -> None:
     """Undo a join or split. A training that no longer exists is none."""
     known = run.workspace.trainings.filter(uuid=training).first() if training else None
     with transaction.atomic():

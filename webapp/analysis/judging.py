@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rules.engine import Judgement, judge_again
+from rules.engine import Judgement, rejudge
 from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Values, values_hash
 from webapp.analysis import models as rows
@@ -17,7 +17,7 @@ def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | 
     if rule is None or not _numbers_hold(rule, row, values[row.rule]):
         return None
     run_usd = None if row.run.cost_usd is None else float(row.run.cost_usd)
-    return judge_again(rule, Numbers.from_document(row.numbers), values[row.rule], run_usd)
+    return rejudge(rule, Numbers.from_document(row.numbers), values[row.rule], run_usd)
 
 
 def hashes(values: Mapping[str, Values]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from advisor.costing.cost import RunCost
 from advisor.money import split_usd
-from rules.ledger import Entry
+from rules.ledger import LabelTime
 from webapp.analysis.models import LedgerEntry
 from webapp.analysis.outcome import Outcome
 from webapp.database import documents
@@ -25,12 +25,12 @@ def save(run: Run, outcome: Outcome) -> list[LedgerEntry]:
     return rows
 
 
-def _known(run: Run) -> Iterator[Entry]:
+def _known(run: Run) -> Iterator[LabelTime]:
     for row in LedgerEntry.objects.filter(run=run).select_related("node"):
-        yield Entry(row.node.key, row.gpu, row.label, row.microseconds)
+        yield LabelTime(row.node.key, row.gpu, row.label, row.microseconds)
 
 
-def _rows(run: Run, node: Node, of_run: Iterable[Entry], cost: RunCost) -> list[LedgerEntry]:
+def _rows(run: Run, node: Node, of_run: Iterable[LabelTime], cost: RunCost) -> list[LedgerEntry]:
     entries = [entry for entry in of_run if entry.node == node.key] or list(
         _unclassified(node, cost)
     )
@@ -48,7 +48,7 @@ def _rows(run: Run, node: Node, of_run: Iterable[Entry], cost: RunCost) -> list[
     ]
 
 
-def _usd(node: Node, entries: list[Entry], cost: RunCost) -> dict[int, Decimal]:
+def _usd(node: Node, entries: list[LabelTime], cost: RunCost) -> dict[int, Decimal]:
     """Return the USD by the entry's index. All GPUs of a node are held equally long, so time is the
     weight.
     """
@@ -58,8 +58,8 @@ def _usd(node: Node, entries: list[Entry], cost: RunCost) -> dict[int, Decimal]:
     return split_usd(whole, {place: entry.microseconds for place, entry in enumerate(entries)})
 
 
-def _unclassified(node: Node, cost: RunCost) -> Iterator[Entry]:
+def _unclassified(node: Node, cost: RunCost) -> Iterator[LabelTime]:
     """Yield the entry of a node that was paid for but sent nothing."""
     seconds = sum((part.seconds for part in cost.parts if part.node_key == node.key), Decimal(0))
     if seconds:
-        yield Entry(node.key, None, "unclassified", int(seconds * 1_000_000))
+        yield LabelTime(node.key, None, "unclassified", int(seconds * 1_000_000))

@@ -41,7 +41,7 @@ def link_of(run: Run) -> Link | None:
     if found is None:
         return None
     saver, loaded_us = found
-    refusal = why_not(progress_of(run), loaded_us, progress_of(saver), others(run, saver))
+    refusal = why_not(progress_of(run), loaded_us, progress_of(saver), earlier_runs(run, saver))
     return Link(run, saver, Run.CHECKPOINT, refusal)
 
 
@@ -72,7 +72,7 @@ def _progress(run: Run, row: NumberedSteps) -> Progress | None:
     )
 
 
-def others(run: Run, before: Run) -> list[Progress]:
+def earlier_runs(run: Run, before: Run) -> list[Progress]:
     """Return the runs of the training of `before` that began before this one."""
     earlier = _earlier(trainings.runs_with(before), run).exclude(pk=before.pk)
     rows = NumberedSteps.objects.filter(run__in=earlier.values("pk"))

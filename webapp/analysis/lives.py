@@ -12,7 +12,7 @@ from advisor.costing.training import added_usd
 from advisor.money import split_usd
 from rules.ledger import OF_LIVES, LifeTime
 from webapp.analysis.models import LedgerEntry, Life
-from webapp.analysis.outcome import Measured, Outcome
+from webapp.analysis.outcome import Outcome, SampleResults
 from webapp.database import documents
 from webapp.runs.models import Run
 
@@ -47,7 +47,7 @@ def save(run: Run, outcome: Outcome, entries: Iterable[LedgerEntry]) -> None:
     documents.save(rows)
 
 
-def _rows(run: Run, outcome: Outcome, measured: Measured) -> list[Life]:
+def _rows(run: Run, outcome: Outcome, measured: SampleResults) -> list[Life]:
     since = outcome.run.started_at
     if since is None or not outcome.nodes:
         return []

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from rules import engine
 from rules.frame import RunFrame
 from webapp.analysis import queue, stopping, tails, window_rules
@@ -34,7 +34,7 @@ TOO_LARGE = "too_large"
 
 
 @dataclass(frozen=True)
-class Seen:
+class LookResult:
     """Result of a look."""
 
     calls_for: frozenset[str] = frozenset()
@@ -43,27 +43,27 @@ class Seen:
     """The time before which no window rule finds anything; None if one may with the next upload."""
 
 
-def look(held: queue.Claim) -> Seen:
+def look(held: queue.AnalysisClaim) -> LookResult:
     """Judge the window rules on a run's last minutes."""
     run = held.row.run
     nodes = with_sessions(run)
     progress.derive_state(run, [session for node in nodes for session in node.sessions.all()])
     if run.ended_at is None or run.raw_deleted_at is not None:
-        return Seen()
+        return LookResult()
     values = values_of(run.workspace, run.job)
     lengths = window_rules.window_rules(values)
     try:
         frame, since = _frame(run, nodes, max(lengths.values(), default=timedelta()))
-    except TooLargeError:
-        return Seen() if run.summary.too_large else Seen(_calls_for(held, {TOO_LARGE}))
+    except RoomExceededError:
+        return LookResult() if run.summary.too_large else LookResult(_calls_for(held, {TOO_LARGE}))
     judgements = engine.evaluate(frame, values, lengths)
     fired = {judged.rule_id for judged in judgements if judged.verdict.state == Judgement.FIRED}
     stops = {each.rule_id for each in judgements if stopping.is_due(run, nodes, each, since)}
     news = _new(run, fired) | stops
     calls_for = _calls_for(held, news)
     if news and not calls_for:
-        return Seen()
-    return Seen(calls_for, window_rules.quiet_until(frame, values, since))
+        return LookResult()
+    return LookResult(calls_for, window_rules.quiet_until(frame, values, since))
 
 
 def _new(run: Run, fired: Set[str]) -> Set[str]:
@@ -83,7 +83,7 @@ def _frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame
         return frame_of(run, nodes, since, is_final=False)[0], since
 
 
-def _calls_for(held: queue.Claim, news: Set[str]) -> frozenset[str]:
+def _calls_for(held: queue.AnalysisClaim, news: Set[str]) -> frozenset[str]:
     """Return the rules for which to analyse the whole run now. Rules for which the last analyses
     were called wait for their share of the time: those analyses didn't find anything, or couldn't
     end it. Any other rule is analysed at once, however long those took.

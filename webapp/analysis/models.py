@@ -7,7 +7,7 @@ from decimal import Decimal
 from django.db import models
 from django.utils import timezone
 
-from advisor.costing.recoverable import Taken, taken_words
+from advisor.costing.recoverable import TakenPart, taken_words
 from advisor.successive.comparability import ROLES
 from rules.claims import Claim
 from rules.step_ranges import StepRange
@@ -103,7 +103,7 @@ class Judgement(models.Model):
         does.
         """
         found = ((rule, s, None if usd is None else Decimal(usd)) for rule, s, usd in self.taken)
-        return taken_words([Taken(*each) for each in found])
+        return taken_words([TakenPart(*each) for each in found])
 
 
 class CostPart(models.Model):
@@ -172,7 +172,7 @@ class NumberedSteps(models.Model):
     kept = models.JSONField(default=list)
     """The last number that counts, of each range."""
     blocks = models.JSONField(default=list)
-    """The blocks of the steps that count, as `rules.slowdown.Block`."""
+    """The blocks of the steps that count, as `rules.slowdown.StepStretch`."""
     is_unknown = models.BooleanField(default=False)
     """Some of its steps have no known number."""
 
@@ -218,7 +218,7 @@ class Life(models.Model):
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField()
     ending = models.CharField(max_length=16, blank=True)
-    """The ending as `rules.lives.Life` has it."""
+    """The ending as `rules.lives.RunLife` has it."""
     node = models.ForeignKey(Node, models.CASCADE, related_name="+")
     """The first that ended; the run's last one, if none did."""
     times = models.JSONField(default=list)

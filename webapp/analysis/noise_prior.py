@@ -14,7 +14,7 @@ LEAST_FREEDOM = 8
 LOOKED_AT = 200
 
 
-def of(runs: Sequence[Run]) -> Prior:
+def prior_of(runs: Sequence[Run]) -> Prior:
     """Return the prior by which these runs of one job were judged before, so that other jobs don't
     change its verdicts later.
     """

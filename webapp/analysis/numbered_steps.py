@@ -15,8 +15,8 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import QuerySet
 
-from rules.lost_steps import shifted
-from rules.step_ranges import StepRange, kept
+from rules.lost_steps import shift_ranges
+from rules.step_ranges import StepRange, select_counted_steps
 from webapp.analysis import lineage, queue
 from webapp.analysis.models import NumberedSteps
 from webapp.analysis.outcome import Outcome
@@ -30,13 +30,13 @@ SWEPT_DAYS = 2
 SWEPT_AT_ONCE = 200
 
 
-def of_others(run: Run) -> list[StepRange]:
+def steps_of_others(run: Run) -> list[StepRange]:
     """Return the step ranges of the training's other runs, in time since the start of this one."""
     if run.started_at is None or run.training_id is None:
         return []
     others = NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).exclude(run=run)
     found = [each for row in others for each in row.step_ranges]
-    return shifted(found, -unix_us(run.started_at))
+    return shift_ranges(found, -unix_us(run.started_at))
 
 
 def save(run: Run, outcome: Outcome) -> None:
@@ -44,11 +44,11 @@ def save(run: Run, outcome: Outcome) -> None:
     measured, since = outcome.measured, outcome.run.started_at
     if measured is None or measured.steps is None or since is None:
         return
-    ranges = shifted(measured.steps.ranges, unix_us(since))
+    ranges = shift_ranges(measured.steps.ranges, unix_us(since))
     row = NumberedSteps(
         run=run,
         ranges=[list(astuple(each)) for each in ranges],
-        kept=[each.last for each in measured.steps.kept()],
+        kept=[each.last for each in measured.steps.kept_steps()],
         blocks=[list(astuple(block)) for block in measured.blocks],
         is_unknown=measured.steps.is_unknown,
     )
@@ -70,10 +70,10 @@ def recount(run_id: UUID) -> int:
     """
     fresh = Run.objects.select_related("workspace", "training").get(pk=run_id)
     parts = [fresh, *lineage.settle(fresh)]
-    return _want({run.pk: run for each in parts for run in outdated(each)}.values())
+    return _want({run.pk: run for each in parts for run in outdated_runs(each)}.values())
 
 
-def count_again(runs: QuerySet[Run], **_: Any) -> None:
+def recount_trainings(runs: QuerySet[Run], **_: Any) -> None:
     """Count the trainings of deleted or restored `runs` without or with them, and settle what
     continued them. Call in a transaction."""
     parts = runs.exclude(training=None).filter(job__deleted_at=None)
@@ -84,7 +84,7 @@ def count_again(runs: QuerySet[Run], **_: Any) -> None:
         recount(run_id)
 
 
-def want_outdated(now: datetime) -> int:
+def queue_outdated(now: datetime) -> int:
     """Do the same for all recent trainings: a worker may have been killed before it did."""
     since = now - timedelta(days=SWEPT_DAYS)
     swept = Run.objects.present().filter(last_received_at__gte=since)
@@ -95,14 +95,14 @@ def want_outdated(now: datetime) -> int:
     return sum(recount(run_id) for run_id in [*alone[:SWEPT_AT_ONCE], *newest])
 
 
-def outdated(run: Run) -> list[Run]:
+def outdated_runs(run: Run) -> list[Run]:
     """Return the runs of the training whose ledger took other steps to count. Runs without samples
     can't be measured again, and those that were never analysed will be.
     """
     rows = list(
         NumberedSteps.objects.filter(run__in=trainings.runs_with(run)).select_related("run")
     )
-    counted = iter(kept([each for row in rows for each in row.step_ranges]))
+    counted = iter(select_counted_steps([each for row in rows for each in row.step_ranges]))
     fresh = [[next(counted).last for _ in row.ranges] for row in rows]
     return [
         row.run
@@ -113,7 +113,7 @@ def outdated(run: Run) -> list[Run]:
 
 def differs(rows: Sequence[NumberedSteps]) -> bool:
     """Return whether some run's ledger is still the one from before a later attempt."""
-    counted = iter(kept([each for row in rows for each in row.step_ranges]))
+    counted = iter(select_counted_steps([each for row in rows for each in row.step_ranges]))
     return any(row.kept != [next(counted).last for _ in row.ranges] for row in rows)
 
 
@@ -123,6 +123,6 @@ def _want(runs: Iterable[Run]) -> int:
         return 0
     with transaction.atomic():
         for run in found:
-            queue.want(run, is_upload=False)
+            queue.queue_run(run, is_upload=False)
             queue.enqueue_on_commit(run)
     return len(found)

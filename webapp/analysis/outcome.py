@@ -13,10 +13,10 @@ from advisor.pricing.book import PriceBook
 from advisor.probing.loop_speed import LoopSpeed
 from rules.checkpoints import CheckpointFile
 from rules.engine import Judgement
-from rules.ledger import Ledger
-from rules.lives import Life
+from rules.ledger import WasteLedger
+from rules.lives import RunLife
 from rules.lost_steps import RunSteps
-from rules.slowdown import Block
+from rules.slowdown import StepStretch
 from webapp.runs.models import Node, Run
 
 FollowUp = Callable[[Run], None]
@@ -25,11 +25,11 @@ the same transaction."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class SampleResults:
     """The results from the samples."""
 
     judgements: list[Judgement]
-    ledger: Ledger
+    ledger: WasteLedger
     figures: Figures
     unreadable: tuple[str, ...]
     unsampled_seconds: float
@@ -40,10 +40,10 @@ class Measured:
     """The speed of the training loop; None for too few steps."""
     steps: RunSteps | None = None
     """The numbers of the steps within the training; None if not measured."""
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[StepStretch, ...] = ()
     """The blocks of the steps that count."""
     checkpoint_files: tuple[CheckpointFile, ...] = ()
-    lives: tuple[Life, ...] = ()
+    lives: tuple[RunLife, ...] = ()
     energy: Mapping[str, tuple[DayEnergy, ...]] | None = None
     """The energy of the GPUs by the node's key and day; None if the samples weren't read."""
     quiet_until: datetime | None = None
@@ -60,7 +60,7 @@ class Outcome:
     uses: Sequence[NodeUse]
     cost: RunCost
     book: PriceBook
-    measured: Measured | None
+    measured: SampleResults | None
     """The results from the samples; None if these are deleted or weren't read. Earlier results from
     them are kept."""
     follow_ups: tuple[FollowUp, ...] = ()

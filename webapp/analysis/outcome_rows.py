@@ -14,7 +14,7 @@ from django.utils import timezone
 from advisor.costing.charges import as_document
 from advisor.costing.cost import CostPart as CostOfDay
 from advisor.costing.electricity import as_document as as_energy_document
-from advisor.costing.recoverable import Recoverable
+from advisor.costing.recoverable import RecoverablePart
 from rules.engine import Judgement as RuleJudgement
 from webapp.analysis import (
     checkpoint_rows,
@@ -30,9 +30,9 @@ from webapp.analysis import (
 from webapp.analysis.judgement_columns import columns_of
 from webapp.analysis.judging import judged_by
 from webapp.analysis.models import CostPart, Judgement, LedgerEntry
-from webapp.analysis.outcome import Measured, Outcome
+from webapp.analysis.outcome import Outcome, SampleResults
 from webapp.database import documents, prepared
-from webapp.database.prepared import Models, Prepared, Slot
+from webapp.database.prepared import Models, PreparedStatement, Slot
 from webapp.runs import progress
 from webapp.runs.models import Node, Run
 
@@ -64,7 +64,7 @@ def save(outcome: Outcome, run: Run) -> None:
     numbered_steps.save(run, outcome)
     checkpoint_rows.save(run, outcome)
     if outcome.is_final and run.state == Run.FINISHED:
-        verdicts.judge(run)
+        verdicts.judge_run(run)
     if outcome.measured is None:
         _judge_numbers_again(run)
     else:
@@ -86,7 +86,7 @@ def _judge_numbers_again(run: Run) -> None:
             since = (row.first_fired_at or timezone.now()) if _fired(judged) else None
             columns = {**columns_of(judged), "first_fired_at": since}
             Judgement.objects.filter(pk=row.pk).update(**columns)
-    dividing.divide_again(run)
+    dividing.redivide_ledger(run)
 
 
 def _save_judgements(
@@ -99,8 +99,8 @@ def _save_judgements(
     since = {row.rule: row.first_fired_at for row in _fired_before(run=run.pk)}
     now = timezone.now()
     claims = {each.rule_id: each.verdict.claims for each in judged if _fired(each)}
-    found = dividing.divided(claims, entries, outcome.run)
-    nothing = dividing.columns_of(Recoverable())
+    found = dividing.divide_claims(claims, entries, outcome.run)
+    nothing = dividing.columns_of(RecoverablePart())
     rows = [
         Judgement(
             run=run,
@@ -219,14 +219,14 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
 
 
 @cache
-def _writing(_vendor: str) -> Prepared:
+def _writing(_vendor: str) -> PreparedStatement:
     """Return the statement that writes a run's figures."""
     columns = {field.name: field for field in Run._meta.concrete_fields}
     slots = {name: Slot(name, columns[name]) for name in _FIGURES}
     return prepared.update(Run.objects.filter(pk=Slot("pk", Run._meta.pk)), **slots)
 
 
-def _save_energy(nodes: Sequence[Node], measured: Measured) -> None:
+def _save_energy(nodes: Sequence[Node], measured: SampleResults) -> None:
     """Write what changed of the energy of the nodes, which outlives the samples."""
     if measured.energy is None:
         return

@@ -36,7 +36,7 @@ def node_use(node: Node) -> NodeUse:
         units=units(node),
         energy=from_document(node.energy),
     )
-    return billing.billed(use, billing_of(node))
+    return billing.bill_use(use, billing_of(node))
 
 
 def billing_of(node: Node) -> Billing:

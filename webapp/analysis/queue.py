@@ -24,7 +24,7 @@ from django.utils import timezone
 
 from webapp.analysis.models import Analysis
 from webapp.background import claims, conditions, lag, waking
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.runs import locks
 from webapp.runs.models import Run
 
@@ -50,13 +50,13 @@ LONGEST_COMMIT = timedelta(seconds=60)
 LOOKS_A_FIRST = 16
 """The number of looks that take as long as a run's first analysis (`bench.looks`,
 `bench.fleet`)."""
-KIND = Kind(
+KIND = WorkKind(
     id="analysis",
     title="Analysis",
     model=Analysis,
     work="webapp.analysis.tasks.evaluate",
     key="run_id",
-    limits=Limits(
+    limits=WorkLimits(
         lease=timedelta(seconds=60),
         max_attempts=3,
         first_pause=timedelta(seconds=40),
@@ -76,7 +76,7 @@ KIND = Kind(
 
 
 @dataclass(frozen=True)
-class Claim(claims.Claim[Analysis]):
+class AnalysisClaim(claims.WorkClaim[Analysis]):
     """A worker's right to analyse a run."""
 
     whole_due_at: datetime
@@ -97,7 +97,7 @@ class Claim(claims.Claim[Analysis]):
         return seen_at is not None and run.last_received_at < seen_at - LONGEST_COMMIT
 
 
-def want(run: Run, is_upload: bool = True) -> None:
+def queue_run(run: Run, is_upload: bool = True) -> None:
     """Queue a run to which something was added or that changed. Call in the transaction that wrote
     it.
 
@@ -107,7 +107,7 @@ def want(run: Run, is_upload: bool = True) -> None:
     analysis, _ = Analysis.objects.get_or_create(run=run)
     due_at = _due_at(run, analysis, timezone.now())
     rows = Analysis.objects.filter(pk=analysis.pk)
-    claims.want(rows, due_at, is_fresh=run.has_ended, is_awaited=is_upload)
+    claims.mark_due(rows, due_at, is_fresh=run.has_ended, is_awaited=is_upload)
 
 
 def want_new(counts: Mapping[uuid.UUID, int]) -> None:
@@ -133,10 +133,10 @@ def want_running(counts: Mapping[uuid.UUID, int]) -> None:
     claims.want_many(KIND, counts)
 
 
-def want_again(run: Run) -> None:
+def requeue_run(run: Run) -> None:
     """Queue a run because a person asked, whatever the result of earlier attempts. Call in a
     transaction."""
-    claims.want(Analysis.objects.filter(run=run), error="")
+    claims.mark_due(Analysis.objects.filter(run=run), error="")
     enqueue_on_commit(run)
 
 
@@ -160,7 +160,7 @@ def watch(run: Run, analysis: Analysis | None) -> None:
     rows.update(watched_at=now, due_at=Least("due_at", Value(whole)))
 
 
-def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
+def claim(run_id: uuid.UUID | str, **which: object) -> AnalysisClaim | None:
     """Claim a run; None if there is nothing to do or another worker has it."""
     held = claims.claim(KIND, run_id, **which)
     if held is None:
@@ -168,11 +168,11 @@ def claim(run_id: uuid.UUID | str, **which: object) -> Claim | None:
     whole_due_at = _whole_due_at(held.row.run, held.row, held.began_at)
     if whole_due_at <= held.began_at and not held.row.run.has_ended:
         whole_due_at = _stretched(whole_due_at, held.row, held.began_at)
-    return Claim(held.kind, held.row, held.lease, held.began_at, whole_due_at)
+    return AnalysisClaim(held.kind, held.row, held.lease, held.began_at, whole_due_at)
 
 
-def finish(
-    held: Claim,
+def finish_analysis(
+    held: AnalysisClaim,
     save: Callable[[Run], None],
     is_final: bool,
     analysed: timedelta | None = None,
@@ -198,22 +198,24 @@ def finish(
         if called_for:
             columns |= {"called_at": now, "called_for": sorted(called_for)}
         due_at = min(whole, _look_at(now, quiet_until))
-        return claims.finish(held, partial(save, run), due_at, finished_at=finished_at, **columns)
+        return claims.finish_work(
+            held, partial(save, run), due_at, finished_at=finished_at, **columns
+        )
 
 
-def put_back(held: Claim, quiet_until: datetime | None = None) -> None:
+def release_until_next_look(held: AnalysisClaim, quiet_until: datetime | None = None) -> None:
     """Release a run whose last minutes showed nothing new, until the next look.
 
     Args:
         quiet_until: no look shows anything new before this time.
     """
     due_at = min(held.whole_due_at, _look_at(timezone.now(), quiet_until))
-    claims.set_aside(held, due_at, looked_at=held.began_at)
+    claims.postpone(held, due_at, looked_at=held.began_at)
 
 
-def late(now: datetime) -> timedelta:
+def longest_wait(now: datetime) -> timedelta:
     """Return how long ago the first upload came that waits for its turn with a worker."""
-    mine = conditions.due(KIND, now).filter(attempts=0, kills=0)
+    mine = conditions.due_rows(KIND, now).filter(attempts=0, kills=0)
     since = lag.waiting_since(mine, now)
     return timedelta() if since is None else now - since
 
@@ -257,6 +259,6 @@ def _stretched(due_at: datetime, analysis: Analysis, now: datetime) -> datetime:
     """Return when a whole analysis that is due at `due_at` is due if uploads are judged late."""
     if analysis.finished_at is None:
         return due_at
-    doublings = min(max((late(now) - ON_TIME) / DOUBLED_EVERY, 0.0), MOST_DOUBLED)
+    doublings = min(max((longest_wait(now) - ON_TIME) / DOUBLED_EVERY, 0.0), MOST_DOUBLED)
     pause: timedelta = (due_at - analysis.finished_at) * 2.0**doublings
     return analysis.finished_at + min(pause, LATEST)

@@ -17,9 +17,9 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 
 from advisor.costing.charges import as_document
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from webapp.analysis import queue, sharing
-from webapp.analysis.evaluation import priced
+from webapp.analysis.evaluation import price_run
 from webapp.analysis.models import CostPart
 from webapp.analysis.outcome import FollowUp, Outcome
 from webapp.runs.models import Node, Run
@@ -35,7 +35,7 @@ MOST_READ = 1000
 
 
 @dataclass(frozen=True)
-class Outdated:
+class OutdatedCost:
     """A run whose stored cost differs from a fresh count; None without a price."""
 
     run: Run
@@ -43,28 +43,28 @@ class Outdated:
     fresh_usd: Decimal | None
 
 
-def ended() -> QuerySet[Run]:
+def ended_runs() -> QuerySet[Run]:
     """Return the runs that have ended: only what others do changes their cost."""
     known = Run.objects.present().filter(started_at__isnull=False, ended_at__isnull=False)
     return known.exclude(state=Run.RUNNING)
 
 
-def counted() -> QuerySet[Run]:
+def counted_runs() -> QuerySet[Run]:
     """Return the ended runs whose stored cost is that of their last analysis: none is due, or
     failed.
     """
-    return ended().filter(analysis__wanted=F("analysis__done"), analysis__error="")
+    return ended_runs().filter(analysis__wanted=F("analysis__done"), analysis__error="")
 
 
-def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:
+def outdated_costs(runs: Iterable[Run]) -> Iterator[OutdatedCost]:
     """Yield the runs whose cost, its part on any day or what any second cost differs from a fresh
     count. Writes nothing.
     """
     for run in runs:
         stored_usd = run.cost_usd
         try:
-            fresh = priced(run)
-        except TooLargeError:
+            fresh = price_run(run)
+        except RoomExceededError:
             continue
         nodes = {node.key: node.pk for node in fresh.nodes}
         parts = {
@@ -78,18 +78,20 @@ def outdated(runs: Iterable[Run]) -> Iterator[Outdated]:
         rows = CostPart.objects.filter(run=run)
         stored = {(row.node_id, row.day): (row.microseconds, row.usd, row.charges) for row in rows}
         if (stored_usd, stored) != (fresh.cost.total_usd, parts):
-            yield Outdated(run, stored_usd, fresh.cost.total_usd)
+            yield OutdatedCost(run, stored_usd, fresh.cost.total_usd)
 
 
-def want_outdated(now: datetime) -> int:
+def queue_outdated(now: datetime) -> int:
     """Queue the recent runs on shared machines whose cost differs. Returns their number.
 
     In any order, so that no workspace's crowd keeps others from being swept.
     """
-    recent = counted().filter(ended_at__gte=now - timedelta(days=SWEPT_DAYS))
+    recent = counted_runs().filter(ended_at__gte=now - timedelta(days=SWEPT_DAYS))
     together = recent.filter(Exists(_on_a_shared_machine())).order_by("?")
     until = time.monotonic() + SWEPT_SECONDS
-    return want(outdated(takewhile(lambda _: time.monotonic() < until, together[:SWEPT_AT_ONCE])))
+    return queue_runs(
+        outdated_costs(takewhile(lambda _: time.monotonic() < until, together[:SWEPT_AT_ONCE]))
+    )
 
 
 def prepare(outcome: Outcome) -> FollowUp:
@@ -102,30 +104,30 @@ def prepare(outcome: Outcome) -> FollowUp:
     wrong = list(_outdated_neighbours(outcome))
 
     def queue_them(run: Run) -> None:
-        want(wrong)
+        queue_runs(wrong)
 
     return queue_them
 
 
-def _outdated_neighbours(outcome: Outcome) -> Iterator[Outdated]:
+def _outdated_neighbours(outcome: Outcome) -> Iterator[OutdatedCost]:
     """Yield as many as `MOST_READ` nodes allow, the newest first. Each is counted with all of its
     own neighbours, so a crowd of runs would otherwise take the square of its number."""
     if not sharing.is_crowded(outcome.uses, outcome.nodes):
         return
     nodes = sharing.neighbours(outcome.run, outcome.nodes)
     at_once = min(AT_ONCE, max(MOST_READ // len(nodes), 1))
-    runs = ended().filter(pk__in={node.attempt.run_id for node in nodes})
-    yield from outdated(runs.order_by("-ended_at")[:at_once])
+    runs = ended_runs().filter(pk__in={node.attempt.run_id for node in nodes})
+    yield from outdated_costs(runs.order_by("-ended_at")[:at_once])
 
 
-def want(wrong: Iterable[Outdated]) -> int:
+def queue_runs(wrong: Iterable[OutdatedCost]) -> int:
     """Queue the runs, and return their number."""
     found = list(wrong)
     if not found:
         return 0
     with transaction.atomic():
         for each in found:
-            queue.want(each.run, is_upload=False)
+            queue.queue_run(each.run, is_upload=False)
     return len(found)
 
 

@@ -16,7 +16,7 @@ from advisor.money import rounded_usd
 from advisor.successive.history import MOST_BASELINE
 from advisor.successive.judged_run import JudgedRun
 from advisor.successive.machine_time import Quantity
-from webapp.analysis.circumstances import worked
+from webapp.analysis.circumstances import machine_work_of
 from webapp.analysis.models import AcceptedLevel, Regression
 from webapp.runs.models import Job, Run
 
@@ -139,7 +139,7 @@ def _extra_usd(runs: Sequence[tuple[Run, JudgedRun]], measure: Quantity) -> Deci
 
 def _judged_share(run: Run, measure: Quantity) -> float:
     """Return the part of the run's time, and so of its cost, that was judged."""
-    return (worked(run).loop_share or 1.0) if measure.is_loop else 1.0
+    return (machine_work_of(run).loop_share or 1.0) if measure.is_loop else 1.0
 
 
 def _more_usd(cost_usd: Decimal, share: float, change: float) -> Decimal:

@@ -28,7 +28,7 @@ _OUTDATED_FIGURES = (
 _MEASURED = Q(summary__too_large__isnull=True) | Q(summary__too_large="")
 
 
-def want_outdated(now: datetime) -> int:
+def queue_outdated(now: datetime) -> int:
     """Queue the newest runs whose ledger, verdicts or measured speed have an earlier version, whose
     costs were written without what each second cost, or whose lives aren't known. Returns their
     number."""
@@ -46,7 +46,7 @@ def want_outdated(now: datetime) -> int:
     with transaction.atomic():
         runs = list(outdated.newest_first()[:AT_ONCE])
         for run in runs:
-            queue.want(run, is_upload=False)
+            queue.queue_run(run, is_upload=False)
     return len(runs)
 
 

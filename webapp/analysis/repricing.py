@@ -17,7 +17,7 @@ def price_what_had_no_price(workspace: Workspace, **_: Any) -> None:
     """Queue the unpriced runs. Priced runs keep the price of their date."""
     unpriced = Run.objects.filter(workspace=workspace, cost_usd=None, started_at__isnull=False)
     for run in unpriced:
-        queue.want(run, is_upload=False)
+        queue.queue_run(run, is_upload=False)
 
 
 def price_what_has_ended(rows: Iterable[Price], **_: Any) -> None:
@@ -28,13 +28,13 @@ def price_what_has_ended(rows: Iterable[Price], **_: Any) -> None:
             last_day = row.valid_to.astimezone(UTC).date()
             runs = Run.objects.filter(cost_parts__prices=row, cost_parts__day__gte=last_day)
             for run in runs.filter(started_at__isnull=False).distinct():
-                queue.want(run, is_upload=False)
+                queue.queue_run(run, is_upload=False)
 
 
-def price_again(run: Run, **_: Any) -> None:
+def reprice_run(run: Run, **_: Any) -> None:
     """Write the cost at once, and queue an analysis for the recommendations. Call in a transaction
     that has the run and its job locked."""
     if run.started_at is not None:
-        outcome_rows.save(evaluation.priced(run), locks.run(run.pk))
-    queue.want(run, is_upload=False)
+        outcome_rows.save(evaluation.price_run(run), locks.run(run.pk))
+    queue.queue_run(run, is_upload=False)
     queue.enqueue_on_commit(run)

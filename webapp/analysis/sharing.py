@@ -62,7 +62,7 @@ def _machine_starts(nodes: Sequence[Node]) -> dict[str, str]:
     }
 
 
-def count_again(runs: QuerySet[Run], **_: Any) -> None:
+def reprice_sharing_runs(runs: QuerySet[Run], **_: Any) -> None:
     """Price runs again that shared a machine with deleted or restored `runs`, and these runs
     themselves. Call in a transaction."""
     machines = Node.objects.filter(attempt__run__in=runs).values("machine_id")
@@ -70,7 +70,7 @@ def count_again(runs: QuerySet[Run], **_: Any) -> None:
     inside, outside = held.filter(attempt__run__in=runs), held.exclude(attempt__run__in=runs)
     together = [_at_once(inside, outside), _at_once(outside, inside)]
     for run in Run.objects.filter(pk__in=[pk for side in together for pk in side]).order_by("pk"):
-        queue.want(run, is_upload=False)
+        queue.queue_run(run, is_upload=False)
         queue.enqueue_on_commit(run)
 
 

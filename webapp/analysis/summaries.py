@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from advisor.comparison.startup import growing_seconds
 from advisor.costing.billing import notes_of
-from advisor.costing.cost import cost_of_run, merged
+from advisor.costing.cost import cost_of_run, merge_intervals
 from advisor.costing.notes import notes
 from advisor.costing.phases import usd_by_phase
 from advisor.costing.projection import Projection, projection
@@ -18,12 +18,12 @@ from advisor.run_summary import RunSummary
 from advisor.sizing.doubt import price_doubts
 from rules.ledger import VERSION as LEDGER_VERSION
 from webapp.analysis import pricing
-from webapp.analysis.outcome import Measured, Outcome
+from webapp.analysis.outcome import Outcome, SampleResults
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
 
 
-def with_figures(summary: RunSummary, measured: Measured) -> RunSummary:
+def with_figures(summary: RunSummary, measured: SampleResults) -> RunSummary:
     """Return the summary with the figures from the samples."""
     figures = measured.figures
     return replace(
@@ -121,7 +121,10 @@ def _machine_seconds(outcome: Outcome) -> float:
     """Return the machines' seconds by the clock: neither the share of a machine nor a provider's
     minimum changes them.
     """
-    held = (merged(session.interval for session in node.sessions.all()) for node in outcome.nodes)
+    held = (
+        merge_intervals(session.interval for session in node.sessions.all())
+        for node in outcome.nodes
+    )
     return sum((end - start).total_seconds() for spans in held for start, end in spans)
 
 

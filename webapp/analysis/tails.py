@@ -21,8 +21,8 @@ from advisor.machine import hardware
 from advisor.store.index import SegmentRef, from_ms, to_ms
 from advisor.store.objects import ObjectMissingError
 from advisor.store.opening import open_store
-from advisor.store.room import TooLargeError
-from advisor.store.tail import Key, Tail
+from advisor.store.room import RoomExceededError
+from advisor.store.tail import Key, RunTail
 from rules.frame import RunFrame
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run, Segment, Session
@@ -45,7 +45,7 @@ Rows = dict[Key, tuple[Session, Row]]
 logger = logging.getLogger(__name__)
 Place = tuple[UUID, int, int, int]
 """Run, node, width and number of the cells."""
-_tails: OrderedDict[Place, tuple[Tail, float]] = OrderedDict()
+_tails: OrderedDict[Place, tuple[RunTail, float]] = OrderedDict()
 """The tails with the monotonic time of their last use; the last used ones at the end."""
 
 
@@ -74,14 +74,14 @@ def frame(run: Run, nodes: Sequence[Node], length: timedelta) -> tuple[RunFrame,
     return RunFrame(cell_ms / 1000, (end_ms - start_ms) / 1000, False, frames), from_ms(start_ms)
 
 
-def _tail(place: Place, rows: Rows, start_ms: int) -> Tail:
+def _tail(place: Place, rows: Rows, start_ms: int) -> RunTail:
     """Return the tail with these segments, of which only those are read that it didn't hold."""
     # The tail is taken out while it changes: one that is left half done is never used again.
     tail = _tails.pop(place, (None, 0.0))[0]
     if tail is not None:
         tail.move_to(start_ms)
     if tail is None or tail.has_others(rows):
-        tail = Tail(*place[2:])
+        tail = RunTail(*place[2:])
         tail.move_to(start_ms)
     for key, (session, row) in rows.items():
         if not tail.holds(key):
@@ -90,7 +90,7 @@ def _tail(place: Place, rows: Rows, start_ms: int) -> Tail:
     return tail
 
 
-def _keep(place: Place, tail: Tail) -> None:
+def _keep(place: Place, tail: RunTail) -> None:
     now = time.monotonic()
     while _tails and next(iter(_tails.values()))[1] < now - UNUSED_SECONDS:
         _tails.popitem(last=False)
@@ -124,7 +124,7 @@ def _rows(session: Session, since_ms: int) -> Iterator[Row]:
     raise NoTailError
 
 
-def _add(tail: Tail, session: Session, row: Row) -> None:
+def _add(tail: RunTail, session: Session, row: Row) -> None:
     seq, start_ms, duration_ms, _, key = row
     began_at = session.corrected_started_at
     ref = SegmentRef(key, str(session.pk), seq, began_at, start_ms, duration_ms)
@@ -132,7 +132,7 @@ def _add(tail: Tail, session: Session, row: Row) -> None:
         raise NoTailError
     try:
         tail.add(ref, open_store(settings.OBJECTS_URL).get(key))
-    except TooLargeError as error:
+    except RoomExceededError as error:
         raise NoTailError from error
     except (ObjectMissingError, WireError, OSError) as error:
         logger.warning("unreadable object", extra={"key": key, "error": str(error)})

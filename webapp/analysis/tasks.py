@@ -12,7 +12,7 @@ from celery import shared_task
 from celery.exceptions import SoftTimeLimitExceeded
 from django.utils import timezone
 
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from webapp.analysis import (
     compaction,
     looks,
@@ -36,32 +36,32 @@ def evaluate(run_id: UUID | str, **which: object) -> bool:
     if held is None:
         return False
     try:
-        seen = _looked_at(held) if held.is_look else looks.Seen()
+        seen = _looked_at(held) if held.is_look else looks.LookResult()
         if held.is_look and not seen.calls_for:
-            queue.put_back(held, seen.quiet_until)
+            queue.release_until_next_look(held, seen.quiet_until)
             return True
         outcome = evaluate_run(held)
         quiet_until = outcome.measured.quiet_until if outcome.measured else None
         save = partial(outcome_rows.save, outcome)
-        kept = queue.finish(
+        kept = queue.finish_analysis(
             held, save, outcome.is_final, outcome.run.duration, quiet_until, seen.calls_for
         )
         if kept:
             numbered_steps.recount_analysed(outcome.run)
-    except TooLargeError as error:
-        claims.give_up(held, f"The run is too large to analyse: it has {error}.")
+    except RoomExceededError as error:
+        claims.mark_failed(held, f"The run is too large to analyse: it has {error}.")
     except SoftTimeLimitExceeded:
         logger.exception("analysis took too long", extra={"run": str(run_id)})
         minutes = queue.KIND.limits.longest // timedelta(minutes=1)
-        claims.give_up(held, f"The analysis was ended after {minutes} minutes.")
+        claims.mark_failed(held, f"The analysis was ended after {minutes} minutes.")
     except Exception as error:
         logger.exception("analysis failed", extra={"run": str(run_id)})
         claims.fail(held, error)
     return True
 
 
-def _looked_at(held: queue.Claim) -> looks.Seen:
-    return looks.Seen() if held.shows_nothing_new else looks.look(held)
+def _looked_at(held: queue.AnalysisClaim) -> looks.LookResult:
+    return looks.LookResult() if held.shows_nothing_new else looks.look(held)
 
 
 @shared_task(name="analysis.mark_lost")
@@ -72,7 +72,7 @@ def mark_lost() -> None:
 @shared_task(name="analysis.renew")
 def renew() -> None:
     """Queue runs that an earlier release analysed."""
-    if renewal.want_outdated(timezone.now()):
+    if renewal.queue_outdated(timezone.now()):
         waking.wake()
 
 
@@ -80,7 +80,7 @@ def renew() -> None:
 def recount() -> None:
     """Queue runs whose cost or lost steps aren't what a fresh count gives."""
     now = timezone.now()
-    if recounting.want_outdated(now) + numbered_steps.want_outdated(now):
+    if recounting.queue_outdated(now) + numbered_steps.queue_outdated(now):
         waking.wake()
 
 
@@ -102,7 +102,7 @@ def compact(node_id: int, **which: object) -> bool:
         if compaction.compact_node(node_id):
             claims.release(held, timezone.now())
         else:
-            claims.finish(held)
+            claims.finish_work(held)
     except Exception as error:
         logger.exception("compaction failed", extra={"node": node_id})
         claims.fail(held, error)

@@ -56,7 +56,7 @@ def put_back_training(request: PersonRequest, run_id: UUID) -> HttpResponse:
     before: UUID | None = None
     with suppress(ValueError):
         before = UUID(request.POST.get("training", ""))
-    joining.put_back(run, request.user, before)
+    joining.undo_change(run, request.user, before)
     messages.success(request, f"{run} was put back.")
     return redirect("dashboard:training", run.pk)
 

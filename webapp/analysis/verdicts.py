@@ -12,10 +12,10 @@ from django.db.models import Q
 
 from advisor.phases import END, START
 from advisor.run_summary import SuccessiveVerdict
-from advisor.successive.beside import beside
-from advisor.successive.causes import Measured, causes
+from advisor.successive.beside import describe_changes
+from advisor.successive.causes import RunFigures, causes
 from advisor.successive.comparability import Role
-from advisor.successive.history import MOST_BASELINE, History, judge_runs
+from advisor.successive.history import MOST_BASELINE, JudgedHistory, judge_runs
 from advisor.successive.judged_run import SAME, JudgedRun, Observation
 from advisor.successive.machine_time import Quantity, quantity
 from advisor.successive.noise import Prior
@@ -37,13 +37,13 @@ FIXED_PHASES = (START, END)
 """The phases whose times are shown beside the verdict, because they don't grow with the work."""
 
 
-def judge(run: Run) -> None:
+def judge_run(run: Run) -> None:
     """Write the verdicts on a job's runs after this one was analysed. Call in a transaction, after
     its figures are saved."""
-    judge_again(run.job, run)
+    rejudge_job(run.job, run)
 
 
-def judge_again(job: Job, analysed: Run | None = None, **_: Any) -> None:
+def rejudge_job(job: Job, analysed: Run | None = None, **_: Any) -> None:
     """Write the verdicts on a job's runs, as far as they changed. A run that is no longer compared
     has none. Call in a transaction.
 
@@ -83,11 +83,15 @@ def _judged(comparable: Sequence[Run], *, is_whole: bool) -> dict[Run, Successiv
     Args:
         is_whole: there are no earlier runs of the job.
     """
-    measure = quantity(circumstances.worked(comparable[-1]))
+    measure = quantity(circumstances.machine_work_of(comparable[-1]))
     if measure is None:
         return {}
-    told = [run for run in comparable if measure.of(circumstances.worked(run)) is not None]
-    prior = noise_prior.of(told)
+    told = [
+        run
+        for run in comparable
+        if measure.seconds_per_unit(circumstances.machine_work_of(run)) is not None
+    ]
+    prior = noise_prior.prior_of(told)
     history = judge_runs(_observations(told, measure), prior)
     alike = {run.number: run for run in told}
     verdicts = [
@@ -113,7 +117,7 @@ def _looked_at(job: Job) -> int:
     oldest = open_regressions_of(job).last()
     if oldest is None:
         return LOOKED_AT
-    since_then = _finished(job).after(oldest.since).count() + 1
+    since_then = _finished(job).began_after(oldest.since).count() + 1
     return min(max(LOOKED_AT, since_then + MOST_BASELINE), MOST_LOOKED_AT)
 
 
@@ -138,7 +142,7 @@ def _observations(runs: Sequence[Run], measure: Quantity) -> list[Observation]:
     return [
         Observation(
             number=run.number,
-            value=measure.of(circumstances.worked(run)) or 0.0,
+            value=measure.seconds_per_unit(circumstances.machine_work_of(run)) or 0.0,
             at=run.began_at.astimezone(zone),
             machine=machines.get(run.pk, ""),
             is_pinned=run.is_pinned,
@@ -173,7 +177,10 @@ def _stored(
         regression_since=judged.regression.since if judged.regression else None,
         ended_since=judged.ended.since if judged.ended else None,
         causes=[cause.words for cause in moved],
-        beside=beside([circumstances.of(each) for each in usual], circumstances.of(run)),
+        beside=describe_changes(
+            [circumstances.circumstances_of(each) for each in usual],
+            circumstances.circumstances_of(run),
+        ),
     )
 
 
@@ -182,7 +189,9 @@ def _usd(run: Run, seconds: float | None) -> float | None:
     return None if seconds is None or price is None else seconds * float(price) / SECONDS_PER_HOUR
 
 
-def _with_noise(verdict: SuccessiveVerdict, history: History, prior: Prior) -> SuccessiveVerdict:
+def _with_noise(
+    verdict: SuccessiveVerdict, history: JudgedHistory, prior: Prior
+) -> SuccessiveVerdict:
     return replace(
         verdict,
         noise=history.noise.spread,
@@ -195,10 +204,10 @@ def _with_noise(verdict: SuccessiveVerdict, history: History, prior: Prior) -> S
     )
 
 
-def _measured(run: Run, unit: str) -> Measured:
+def _measured(run: Run, unit: str) -> RunFigures:
     phases = run.summary.phase_seconds.items()
     per_unit = {name: s / run.work[unit] for name, s in phases if name not in FIXED_PHASES}
-    return Measured(per_unit, vars(run.summary))
+    return RunFigures(per_unit, vars(run.summary))
 
 
 def _write(results: Mapping[Run, tuple[Keys, SuccessiveVerdict | None]]) -> None:

@@ -28,7 +28,7 @@ def analyse_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = scope.run_or_404(request.workspace, run_id)
     with transaction.atomic():
         locks.run(run.pk)
-        queue.want_again(run)
+        queue.requeue_run(run)
     messages.success(request, "A new analysis of this run was requested.")
     return redirect("dashboard:run", run.pk)
 
@@ -55,7 +55,7 @@ def open_regression_again(request: PersonRequest, run_id: UUID) -> HttpResponse:
     run = scope.run_or_404(request.workspace, run_id)
     accepted = accepted_levels_of(run.job).filter(run=run).first()
     if accepted is not None:
-        accepting.take_back(accepted, request.user)
+        accepting.reopen_regression(accepted, request.user)
     messages.success(request, "The level is no longer accepted.")
     return redirect("dashboard:job", run.job.uuid)
 
@@ -81,7 +81,7 @@ def choose_roles(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     with transaction.atomic():
         changed = comparability.choose(job, request.user, wanted)
         if changed:
-            verdicts.judge_again(job)
+            verdicts.rejudge_job(job)
     message = "Saved. The job's runs were judged again." if changed else "No changes to save."
     messages.success(request, message)
     return redirect("analysis:compared_by", job.uuid)

@@ -54,7 +54,7 @@ class ChangeIn(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    def said(self) -> dict[str, Any]:
+    def sent_fields(self) -> dict[str, Any]:
         """Return the fields that were sent."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 

@@ -15,7 +15,7 @@ from advisor.comparison.attribution import Term
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.analysis.selectors.comparison import ComparedRuns, compared
+from webapp.analysis.selectors.comparison import ComparedRuns, compare_runs
 from webapp.analysis.selectors.completeness import Completeness, completeness_of
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
 from webapp.api import readable, run_money
@@ -144,7 +144,7 @@ def get_compare(
     runs = [scope.run_called(request.auth.workspace, reference) for reference in (a, b)]
     if runs[0] == runs[1]:
         raise Problem(422, "Both references name the same run.", "b", "Send two different runs.")
-    return _document(compared(*runs))
+    return _document(compare_runs(*runs))
 
 
 @router.get(

@@ -32,7 +32,7 @@ class Api(NinjaAPI):
         return _described(self, prefix)
 
 
-class Description(OpenAPISchema):
+class ApiDescription(OpenAPISchema):
     def operation_details(self, operation: Operation) -> dict[str, Any]:
         details: dict[str, Any] = super().operation_details(operation)
         for status in _statuses(operation, details):
@@ -54,11 +54,11 @@ class Description(OpenAPISchema):
 
 
 @lru_cache(maxsize=2)
-def _described(api: NinjaAPI, prefix: str) -> Description:
+def _described(api: NinjaAPI, prefix: str) -> ApiDescription:
     """Return the description. It is made once: anybody may ask for it, and making it takes longer
     than most answers.
     """
-    return Description(api, prefix)
+    return ApiDescription(api, prefix)
 
 
 def _statuses(operation: Operation, details: dict[str, Any]) -> list[int]:

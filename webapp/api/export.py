@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 from django.http import HttpResponse
 from ninja import Query, Router
 
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.api import readable
 from webapp.api.description import problem
-from webapp.api.export_tables import TABLES, Columns, Part
+from webapp.api.export_tables import TABLES, Columns, ExportRequest
 from webapp.http.downloads import attachment_header, plain_cell
 from webapp.http.problems import Problem
 from webapp.runs.models import Run
@@ -67,8 +67,8 @@ def get_export(
     chosen = tuple(dict.fromkeys(name for name in names.split(",") if name))
     begin = start if math.isfinite(start) else 0.0
     try:
-        columns = TABLES[table](Part(named, begin, until, buckets, chosen))
-    except TooLargeError as error:
+        columns = TABLES[table](ExportRequest(named, begin, until, buckets, chosen))
+    except RoomExceededError as error:
         fix = "Ask for a part of the run, with `from` and `to`."
         raise Problem(422, f"The run has {error}.", "to", fix) from None
     content, kind = _WRITERS[format](named, table, columns)

@@ -15,7 +15,7 @@ from advisor.store import step_series
 from advisor.store.chart_plan import buckets_of
 from advisor.store.index import NodeHistory, to_ms, to_us
 from advisor.store.opening import open_store
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.series import SeriesView, list_series, read_series
 from webapp.analysis.selectors.cost_lines import cost_lines
 from webapp.analysis.selectors.findings import findings_of
@@ -31,7 +31,7 @@ MOST_CELLS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Part:
+class ExportRequest:
     """A request for a part of a run.
 
     Attributes:
@@ -57,7 +57,7 @@ class Part:
         return start, end
 
 
-def series(part: Part) -> Columns:
+def series(part: ExportRequest) -> Columns:
     """Return the means of all series in equal buckets: a row for each node and bucket that has
     any.
     """
@@ -101,7 +101,7 @@ def _every_name(nodes: list[NodeHistory]) -> tuple[str, ...]:
     return (*sorted({name for names in listed for name in names}), *step_series.NAMES)
 
 
-def samples(part: Part) -> Columns:
+def samples(part: ExportRequest) -> Columns:
     """Return single samples, a row each, while retention keeps them."""
     if not part.names:
         raise Problem(
@@ -119,7 +119,7 @@ def samples(part: Part) -> Columns:
     return columns
 
 
-def steps(part: Part) -> Columns:
+def steps(part: ExportRequest) -> Columns:
     """Return single steps, or several as one row with their number; durations are means."""
     columns: Columns = {"time": [], "seconds": [], "node": []}
     columns |= {"rank": [], "phase": [], "count": [], "duration_seconds": []}
@@ -140,7 +140,7 @@ def steps(part: Part) -> Columns:
     return columns
 
 
-def metrics(part: Part) -> Columns:
+def metrics(part: ExportRequest) -> Columns:
     """Return every value of the metrics that the program logged."""
     columns: Columns = {"time": [], "seconds": [], "node": []}
     columns |= {"rank": [], "name": [], "step": [], "value": []}
@@ -153,7 +153,7 @@ def metrics(part: Part) -> Columns:
     return columns
 
 
-def events(part: Part) -> Columns:
+def events(part: ExportRequest) -> Columns:
     """Return epochs, checkpoints, evaluations, and what else happened once; `data` is JSON."""
     columns: Columns = {"time": [], "seconds": [], "node": [], "kind": [], "data": []}
     for node, at_seconds, kind, data in _events(part):
@@ -164,7 +164,7 @@ def events(part: Part) -> Columns:
     return columns
 
 
-def ledger(part: Part) -> Columns:
+def ledger(part: ExportRequest) -> Columns:
     """Return where the time and money went. The labels add up to the run's cost."""
     known = run_ledger(part.run)
     lines = list(known.lines) if known else []
@@ -176,7 +176,7 @@ def ledger(part: Part) -> Columns:
     }
 
 
-def cost(part: Part) -> Columns:
+def cost(part: ExportRequest) -> Columns:
     """Return the cost by node and day (UTC). The lines add up to the run's cost."""
     lines = cost_lines(part.run)
     return {
@@ -187,7 +187,7 @@ def cost(part: Part) -> Columns:
     }
 
 
-def findings(part: Part) -> Columns:
+def findings(part: ExportRequest) -> Columns:
     """Return what the rules found, and what it costs."""
     found = findings_of(part.run)
     texts = ("rule", "severity", "summary", "advice")
@@ -197,7 +197,7 @@ def findings(part: Part) -> Columns:
     return columns
 
 
-TABLES: dict[str, Callable[[Part], Columns]] = {
+TABLES: dict[str, Callable[[ExportRequest], Columns]] = {
     each.__name__: each
     for each in (series, samples, steps, metrics, events, ledger, cost, findings)
 }
@@ -208,17 +208,17 @@ def _usd(amount: Any) -> str | None:
     return money(amount)
 
 
-def _hours(part: Part) -> Iterator[tuple[str, Reader, int]]:
+def _hours(part: ExportRequest) -> Iterator[tuple[str, NodeReader, int]]:
     if part.times is None:
         return
     store = open_store(settings.OBJECTS_URL)
     for node in node_histories(part.run):
-        reader = Reader(store, node)
+        reader = NodeReader(store, node)
         for hour in reader.hours(*part.times):
             yield node.key, reader, hour
 
 
-def _events(part: Part) -> Iterator[tuple[str, float, str, dict[str, Any]]]:
+def _events(part: ExportRequest) -> Iterator[tuple[str, float, str, dict[str, Any]]]:
     for node, reader, hour in _hours(part):
         table = reader.events(hour)[0]
         times = table["time_ms"].to_numpy()
@@ -227,13 +227,15 @@ def _events(part: Part) -> Iterator[tuple[str, float, str, dict[str, Any]]]:
             yield node, times[row] / 1000, kind, data
 
 
-def _inside(part: Part, moments: np.ndarray, unit: Callable[[datetime], int]) -> np.ndarray:
+def _inside(
+    part: ExportRequest, moments: np.ndarray, unit: Callable[[datetime], int]
+) -> np.ndarray:
     assert part.times is not None  # noqa: S101 - there are no hours without
     low, high = (unit(each) for each in part.times)
     return (moments >= low) & (moments <= high)
 
 
-def _extend(part: Part, columns: Columns, node: str, unix_seconds: np.ndarray) -> None:
+def _extend(part: ExportRequest, columns: Columns, node: str, unix_seconds: np.ndarray) -> None:
     """Add times and the node. Raises Problem once there are too many rows."""
     assert part.run.started_at is not None  # noqa: S101 - it has samples
     if (len(columns["node"]) + len(unix_seconds)) * len(columns) > MOST_CELLS:

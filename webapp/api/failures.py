@@ -12,7 +12,7 @@ from ninja import Field, Query, Router, Schema
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.analysis.selectors.failures import Failure, FailureSum, failures_between
+from webapp.analysis.selectors.failures import FailureLine, FailureSum, failures_between
 from webapp.api.amounts import money
 from webapp.api.asked_month import month_of
 from webapp.api.description import problem
@@ -96,7 +96,7 @@ def get_failures(
     }
 
 
-def failure_out(failure: Failure) -> dict[str, Any]:
+def failure_out(failure: FailureLine) -> dict[str, Any]:
     return {
         "at": failure.at,
         "cause": failure.cause,

@@ -71,14 +71,14 @@ def post_import(request: TokenRequest, said: SourceIn) -> Status[dict[str, Any]]
     allows it. The same again imports again, into the same run.
     """
     stated = said.dict(include=set(from_s3.STATED))
-    wanted = from_s3.Wanted(
+    wanted = from_s3.ImportRequest(
         said.source,
         said.job,
         said.run,
         {name: value for name, value in stated.items() if value},
         said.describe,
     )
-    begun = from_s3.begin(request.auth.workspace, request.auth, wanted)
+    begun = from_s3.queue_import(request.auth.workspace, request.auth, wanted)
     lines = imports_of(begun.artefact.run, [begun.artefact])
     return Status(202, next(_document(line) for line in lines if line.row == begun))
 

@@ -94,7 +94,7 @@ def _after(job: Job, cursor: str) -> RunQuerySet:
         return job.present_runs
     try:
         seen = scope.every_run_of(job.workspace).get(job=job, pk=UUID(cursor))
-        return job.present_runs.before(seen)
+        return job.present_runs.began_before(seen)
     except (ValueError, Run.DoesNotExist):
         detail, fix = "The cursor isn't one of this job.", "Send next_cursor as it was answered."
         raise Problem(422, detail, "cursor", fix) from None

@@ -19,7 +19,7 @@ from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.api.amounts import money
 from webapp.api.description import problem
-from webapp.measurements.selectors.evidence import Evidence, evidence_of
+from webapp.measurements.selectors.evidence import MeasurementEvidence, evidence_of
 from webapp.prices.book import price_book
 from webapp.runs import scope
 
@@ -118,7 +118,7 @@ def get_price(
     return {"instance_type": instance_type, "usd_per_hour": money(usd)}
 
 
-def _document(each: Evidence) -> dict[str, Any]:
+def _document(each: MeasurementEvidence) -> dict[str, Any]:
     row, run = each.row, each.row.run
     copied = {
         name: getattr(row, name) for name in MeasurementOut.model_fields if hasattr(row, name)

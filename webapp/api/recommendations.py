@@ -19,7 +19,7 @@ from webapp.advice.deciding import DecisionError
 from webapp.advice.models import Recommendation
 from webapp.advice.scope import recommendations_of, recommendations_of_job
 from webapp.advice.selectors.savings import (
-    Range,
+    UsdRange,
     calibration_of,
     runs_gone_back,
     saving_lines,
@@ -231,7 +231,7 @@ def _decided(row: Recommendation, decide: Callable[[], Recommendation]) -> dict[
     return document(recommendations_of(row.job.workspace).get(pk=row.pk))
 
 
-def _range(known: Range | None) -> dict[str, Any] | None:
+def _range(known: UsdRange | None) -> dict[str, Any] | None:
     if known is None:
         return None
     return {

@@ -10,7 +10,7 @@ from ninja import Field, Schema
 from advisor.costing.electricity import Electricity
 from advisor.costing.projection import Projection
 from webapp.analysis.selectors import run_money
-from webapp.analysis.selectors.verdict import Verdict
+from webapp.analysis.selectors.verdict import RunVerdict
 from webapp.api.amounts import money
 from webapp.runs.models import Run
 
@@ -121,7 +121,7 @@ def _electricity(found: Electricity | None) -> dict[str, Any] | None:
     return None if found is None else {**vars(found), "usd": money(found.usd), "words": found.words}
 
 
-def verdict_document(verdict: Verdict | None) -> dict[str, Any] | None:
+def verdict_document(verdict: RunVerdict | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
     return {name: getattr(verdict, name) for name in VerdictOut.model_fields}

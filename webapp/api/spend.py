@@ -16,7 +16,7 @@ from webapp.api.amounts import money
 from webapp.api.asked_month import month_of
 from webapp.spend import scope
 from webapp.spend.budget_status import BudgetLine, standings
-from webapp.spend.table import Line, table
+from webapp.spend.table import SpendLine, table
 
 router = Router(tags=["read"], auth=Bearer(Token.READ))
 
@@ -96,7 +96,7 @@ def get_budgets(request: TokenRequest) -> dict[str, Any]:
     return {"budgets": [_budget(line) for line in lines]}
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: SpendLine) -> dict[str, Any]:
     sums = ("usd", "billed_usd", "counted_usd", "difference_usd")
     counts = {"runs": line.run_count, "unpriced_runs": line.unpriced_count}
     return {"label": line.label, **counts, **{name: money(getattr(line, name)) for name in sums}}

@@ -10,12 +10,12 @@ from django.conf import settings
 from django.urls import reverse
 from ninja import Field, Query, Router, Schema
 
-from advisor.costing.training_metrics import Reached
+from advisor.costing.training_metrics import NewBest
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
 from webapp.analysis.selectors.training import AttemptLine, TrainingView, training_of
-from webapp.analysis.selectors.training_metrics import Asked, asked
+from webapp.analysis.selectors.training_metrics import CostToReach, cost_to_reach
 from webapp.api.amounts import money
 from webapp.api.description import problem
 from webapp.api.failures import FailureOut, failure_out
@@ -124,11 +124,11 @@ def get_training(
 ) -> dict[str, Any]:
     """Answers a training. A run that continues no other one is a training of its own."""
     view = training_of(scope.training_run(request.auth.workspace, training))
-    found = None if value is None else asked(view.curves, metric, str(value))
+    found = None if value is None else cost_to_reach(view.curves, metric, str(value))
     return _document(view, found)
 
 
-def _document(view: TrainingView, found: Asked | None) -> dict[str, Any]:
+def _document(view: TrainingView, found: CostToReach | None) -> dict[str, Any]:
     copied = (
         "name",
         "is_provisional",
@@ -167,7 +167,7 @@ def _document(view: TrainingView, found: Asked | None) -> dict[str, Any]:
     }
 
 
-def _reached(each: Reached) -> dict[str, Any]:
+def _reached(each: NewBest) -> dict[str, Any]:
     return {"value": each.value, "seconds": each.seconds, "usd": money(each.usd)}
 
 

@@ -72,7 +72,7 @@ def _token(use: selector.TokenUse) -> dict[str, Any]:
     return {"name": use.token.name, "prefix": use.token.prefix, "quotas": quotas}
 
 
-def _quota(line: selector.Line) -> dict[str, Any]:
+def _quota(line: selector.QuotaLine) -> dict[str, Any]:
     return {
         "name": line.quota.name,
         "title": line.quota.title,

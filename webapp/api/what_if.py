@@ -13,11 +13,11 @@ from pydantic import ConfigDict
 
 from advisor.sizing.candidates import Candidate
 from advisor.sizing.objective import Cheapest, Deadline, Fastest, Objective
-from advisor.whatif import Question
+from advisor.whatif import WhatIfQuestion
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
-from webapp.advice.selectors.what_if import MOST_REGIONS, MissingError, WhatIf, what_if_of
+from webapp.advice.selectors.what_if import MOST_REGIONS, UnanswerableError, WhatIf, what_if_of
 from webapp.api.amounts import money
 from webapp.api.changes import Key, Usd
 from webapp.api.description import problem
@@ -136,13 +136,13 @@ def post_what_if(request: TokenRequest, run_id: UUID, asked: WhatIfIn) -> dict[s
     is_recorded = "checkpoint_seconds" not in asked.model_fields_set
     try:
         found = what_if_of(run, _question(asked), is_recorded)
-    except MissingError as error:
+    except UnanswerableError as error:
         raise Problem(422, str(error), error.field, error.fix) from None
     return _document(found)
 
 
-def _question(asked: WhatIfIn) -> Question:
-    return Question(
+def _question(asked: WhatIfIn) -> WhatIfQuestion:
+    return WhatIfQuestion(
         objective=_objective(asked),
         regions=tuple(dict.fromkeys(asked.regions)),
         options=tuple(dict.fromkeys(asked.options)),

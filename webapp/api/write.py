@@ -35,13 +35,13 @@ router = Router(tags=["write"], auth=_writers)
 )
 def patch_run(request: TokenRequest, run_id: UUID, change: RunIn) -> dict[str, Any]:
     """Changes a run, only in the fields that are sent. Answers the changed run."""
-    said = change.said()
+    said = change.sent_fields()
     with transaction.atomic():
         run = locks.run(scope.run_or_404(request.auth.workspace, run_id).pk)
         if "billed_usd" in said:
             runs.bill(run, request.auth, said.pop("billed_usd"))
         if (machine := said.pop("machine", None)) is not None:
-            _correct(request.auth, run, machine.said())
+            _correct(request.auth, run, machine.sent_fields())
         runs.edit(run, request.auth, _whole(said, run.tags) | _one_baseline(said))
     return run_document(scope.run_or_404(request.auth.workspace, run_id))
 
@@ -57,7 +57,7 @@ def _correct(by: Token, run: Run, said: dict[str, Any]) -> None:
         )
     is_confirmed = said.pop("is_confirmed", False)
     try:
-        machines.correct(run, by, said, number, is_confirmed=is_confirmed)
+        machines.correct_machines(run, by, said, number, is_confirmed=is_confirmed)
     except machines.UnpricedMachineError as doubt:
         similar = f"Did you mean {' or '.join(doubt.suggestions)}? " if doubt.suggestions else ""
         fix = f"{similar}To save it without a price, send is_confirmed: true."
@@ -91,7 +91,7 @@ def patch_job(request: TokenRequest, job_id: UUID, change: JobIn) -> dict[str, A
     """Changes a job, only in the fields that are sent. Answers 409 if another job has the name,
     else the job that then holds the runs.
     """
-    said = change.said()
+    said = change.sent_fields()
     with transaction.atomic():
         job = _present_job(request, job_id, said)
         into = said.pop("merged_into", None)

@@ -21,10 +21,10 @@ from django.db.models.functions import Coalesce, Least
 from django.utils import timezone
 
 from webapp.background import conditions, fairness, lag
-from webapp.background.kinds import Kind, Row
+from webapp.background.kinds import Row, WorkKind
 from webapp.database import planned, prepared
-from webapp.database.listed import listed
-from webapp.database.prepared import Models, Prepared, Slot
+from webapp.database.listed import execute_with_rows
+from webapp.database.prepared import Models, PreparedStatement, Slot
 
 MOST_ERROR_CHARACTERS = 2000
 _FRESH = {"attempts": 0, "kills": 0, "given_up_at": None}
@@ -37,7 +37,7 @@ UPDATE {table} SET wanted = wanted + new.count,
     END
 FROM new WHERE {table}.{key} = new.key
 """
-_statements: dict[tuple[object, ...], Prepared] = {}
+_statements: dict[tuple[object, ...], PreparedStatement] = {}
 """The statements that claim or set aside, by database, kind and the names of conditions or
 columns."""
 
@@ -46,10 +46,10 @@ _readings: dict[str, Models[Any]] = {}
 
 
 @dataclass(frozen=True)
-class Claim(Generic[Row]):
+class WorkClaim(Generic[Row]):
     """A worker's right to do a piece of work, until the lease ends."""
 
-    kind: Kind[Row]
+    kind: WorkKind[Row]
     row: Row
     """The row at the time of the claim."""
     lease: uuid.UUID
@@ -60,7 +60,7 @@ class Claim(Generic[Row]):
         return int(self.row.pk)
 
 
-def want(
+def mark_due(
     rows: QuerySet[Row],
     due_at: datetime | None = None,
     is_fresh: bool = True,
@@ -83,7 +83,7 @@ def want(
     return rows.update(**changes | columns)
 
 
-def want_many(kind: Kind[Any], counts: Mapping[Any, int]) -> None:
+def want_many(kind: WorkKind[Any], counts: Mapping[Any, int]) -> None:
     """Count what arrived for rows whose due time was decided before, and stays: `want` for many, in
     one statement.
 
@@ -95,10 +95,10 @@ def want_many(kind: Kind[Any], counts: Mapping[Any, int]) -> None:
     now = timezone.now()
     rows = [(key, count, now) for key, count in counts.items()]
     statement = _WANT_MANY.format(table=kind.model._meta.db_table, key=kind.field(kind.key).column)
-    listed(("key", "count", "now"), rows, statement)
+    execute_with_rows(("key", "count", "now"), rows, statement)
 
 
-def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
+def claim(kind: WorkKind[Row], key: object, **which: object) -> WorkClaim[Row] | None:
     """Claim the row with this `key`, due or not, if it matches `which`.
 
     Returns:
@@ -108,8 +108,8 @@ def claim(kind: Kind[Row], key: object, **which: object) -> Claim[Row] | None:
 
 
 def claim_under(
-    lease: uuid.UUID, kind: Kind[Row], key: object, which: Mapping[str, object]
-) -> Claim[Row] | None:
+    lease: uuid.UUID, kind: WorkKind[Row], key: object, which: Mapping[str, object]
+) -> WorkClaim[Row] | None:
     """Claim a row as `claim` does, under this lease: a worker may hold several rows under one."""
     with transaction.atomic():
         planned.plan_once()
@@ -118,13 +118,13 @@ def claim_under(
             now, slot = Slot("now", DateTimeField()), Slot("key", kind.field(kind.key))
             own, counted = Slot("own_lease", kind.field("lease")), Slot("counted", DateTimeField())
             room = fairness.has_room(kind, slot, now, own, counted)
-            rows = conditions.claimable(kind, now).filter(room)
+            rows = conditions.claimable_rows(kind, now).filter(room)
             slots = {name: Slot(name, kind.field(name.split("__")[0])) for name in which}
             _statements[found] = _taking(kind, rows.filter(**slots))
         return _take(kind, _statements[found], key, which, lease)
 
 
-def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
+def claim_by_force(kind: WorkKind[Row], key: object) -> WorkClaim[Row] | None:
     """Claim the row with this `key` even if it is leased: a person knows that nobody works on it.
 
     Returns:
@@ -135,7 +135,7 @@ def take_over(kind: Kind[Row], key: object) -> Claim[Row] | None:
         return _take(kind, taking, key, {}, uuid.uuid4())
 
 
-def _taking(kind: Kind[Any], rows: QuerySet[Any]) -> Prepared:
+def _taking(kind: WorkKind[Any], rows: QuerySet[Any]) -> PreparedStatement:
     """Return the statement that leases one of these rows."""
     free = rows.filter(**{kind.key: Slot("key", kind.field(kind.key))})
     slots = {name: Slot(name, kind.field(name)) for name in ("lease", "leased_until", "began_at")}
@@ -146,8 +146,12 @@ def _taking(kind: Kind[Any], rows: QuerySet[Any]) -> Prepared:
 
 
 def _take(
-    kind: Kind[Row], taking: Prepared, key: object, which: Mapping[str, object], lease: uuid.UUID
-) -> Claim[Row] | None:
+    kind: WorkKind[Row],
+    taking: PreparedStatement,
+    key: object,
+    which: Mapping[str, object],
+    lease: uuid.UUID,
+) -> WorkClaim[Row] | None:
     now = timezone.now()
     until = now + kind.limits.lease
     own = {"key": key, "lease": lease, "leased_until": until, "began_at": now}
@@ -156,24 +160,24 @@ def _take(
     if taken != 1:
         return None
     (row,) = _reading(kind)(key=key)
-    return Claim(kind, row, lease, now)
+    return WorkClaim(kind, row, lease, now)
 
 
-def _reading(kind: Kind[Row]) -> Models[Row]:
+def _reading(kind: WorkKind[Row]) -> Models[Row]:
     if kind.id not in _readings:
         own = {kind.key: Slot("key", kind.field(kind.key))}
         _readings[kind.id] = Models(lambda: kind.rows.select_related(*kind.related).filter(**own))
     return _readings[kind.id]
 
 
-def renew(held: Claim[Row], **columns: object) -> bool:
+def renew(held: WorkClaim[Row], **columns: object) -> bool:
     """Extend the lease and write `columns`. Returns False if the lease was lost."""
     until = timezone.now() + held.kind.limits.lease
     return _own(held).update(leased_until=until, **columns) == 1
 
 
-def finish(
-    held: Claim[Row],
+def finish_work(
+    held: WorkClaim[Row],
     save: Callable[[], None] | None = None,
     due_at: datetime | None = None,
     **columns: object,
@@ -203,12 +207,12 @@ def finish(
     return kept == 1
 
 
-def release(held: Claim[Row], due_at: datetime | Combinable, **columns: object) -> bool:
+def release(held: WorkClaim[Row], due_at: datetime | Combinable, **columns: object) -> bool:
     """Release the row undone, without counting a failure. It is due again at `due_at`."""
     return _own(held).update(due_at=due_at, **_FRESH | _UNHELD | columns) == 1
 
 
-def set_aside(held: Claim[Row], due_at: datetime, **columns: object) -> bool:
+def postpone(held: WorkClaim[Row], due_at: datetime, **columns: object) -> bool:
     """Release the row, because what has arrived needs no more for now. It is due again at
     `due_at`."""
     kept = _leave(held, _waits_from(held, due_at), {"due_at": due_at, **columns})
@@ -217,7 +221,7 @@ def set_aside(held: Claim[Row], due_at: datetime, **columns: object) -> bool:
     return kept == 1
 
 
-def _leave(held: Claim[Row], waits_from: datetime, columns: Mapping[str, object]) -> int:
+def _leave(held: WorkClaim[Row], waits_from: datetime, columns: Mapping[str, object]) -> int:
     """Release the row and write these columns. Only what arrived since the claim still waits, from
     then on. Returns 0 if the lease was lost."""
     found = (connection.vendor, held.kind.id, "leave", *sorted(columns))
@@ -229,7 +233,7 @@ def _leave(held: Claim[Row], waits_from: datetime, columns: Mapping[str, object]
     return kept
 
 
-def _leaving(kind: Kind[Any], columns: Iterable[str]) -> Prepared:
+def _leaving(kind: WorkKind[Any], columns: Iterable[str]) -> PreparedStatement:
     """Return the statement that releases a row and writes these columns."""
     names = ("pk", "lease", "wanted", "waiting_since")
     slot = {name: Slot(name, kind.field(name)) for name in names}
@@ -239,29 +243,29 @@ def _leaving(kind: Kind[Any], columns: Iterable[str]) -> Prepared:
     return prepared.update(own, **_FRESH | _UNHELD | seen | written)
 
 
-def fail(held: Claim[Row], error: BaseException | str) -> None:
+def fail(held: WorkClaim[Row], error: BaseException | str) -> None:
     """Record the error and retry after a pause, unless this was the last attempt."""
     limits = held.kind.limits
-    failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": readable(error), **_UNHELD}
+    failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": error_text(error), **_UNHELD}
     last = _own(held).filter(attempts__gte=limits.max_attempts - 1)
     if not last.update(given_up_at=timezone.now(), **failed | dict(held.kind.given_up)):
         pause = limits.pause(held.row.attempts + 1)
         _own(held).update(due_at=timezone.now() + pause, **failed)
 
 
-def give_up(held: Claim[Row], error: BaseException | str) -> None:
+def mark_failed(held: WorkClaim[Row], error: BaseException | str) -> None:
     """Record the error and give up, because a retry would fail as well."""
-    failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": readable(error), **_UNHELD}
+    failed: dict[str, Any] = {"attempts": F("attempts") + 1, "error": error_text(error), **_UNHELD}
     _own(held).update(given_up_at=timezone.now(), **failed | dict(held.kind.given_up))
 
 
-def try_again(kind: Kind[Row], rows: QuerySet[Row]) -> int:
+def retry_failed(kind: WorkKind[Row], rows: QuerySet[Row]) -> int:
     """Retry rows that were given up, because a person asked for it. Returns the number of rows."""
     columns = {"due_at": timezone.now(), "error": "", **_FRESH, **_UNHELD, **kind.tried_again}
-    return rows.filter(conditions.pending(), given_up_at__isnull=False).update(**columns)
+    return rows.filter(conditions.has_news(), given_up_at__isnull=False).update(**columns)
 
 
-def readable(error: BaseException | str) -> str:
+def error_text(error: BaseException | str) -> str:
     """Return the error's text, as it is stored."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     # PostgreSQL refuses NUL in text, and an error may quote anything.
@@ -275,18 +279,18 @@ def _seen(wanted: Combinable, since: Combinable) -> dict[str, Any]:
     return {"waiting_since": Case(When(wanted__gt=wanted, then=since), default=None)}
 
 
-def _waits_from(held: Claim[Row], due_at: datetime | None) -> datetime:
+def _waits_from(held: WorkClaim[Row], due_at: datetime | None) -> datetime:
     """Return since when what arrived after the claim waits, at most: it waits once the row is
     due.
     """
     return max(held.began_at, due_at or held.began_at)
 
 
-def _count_lag(held: Claim[Row]) -> None:
+def _count_lag(held: WorkClaim[Row]) -> None:
     if held.row.waiting_since is not None:
         waited = max(timezone.now() - held.row.waiting_since, timedelta())
         transaction.on_commit(lambda: lag.count(held.kind, waited))
 
 
-def _own(held: Claim[Row]) -> QuerySet[Row]:
+def _own(held: WorkClaim[Row]) -> QuerySet[Row]:
     return held.kind.rows.filter(pk=held.row.pk, lease=held.lease)

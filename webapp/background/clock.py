@@ -14,7 +14,7 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from webapp.background import conditions, waking
-from webapp.background.kinds import Kind, all_kinds
+from webapp.background.kinds import WorkKind, all_kinds
 
 
 def mend_rows(set_back: timedelta) -> None:
@@ -24,7 +24,7 @@ def mend_rows(set_back: timedelta) -> None:
     for kind in all_kinds():
         for column in ("due_at", "waiting_since"):
             earlier = Greatest(F(column) - set_back, now)
-            _later(kind, column, now).filter(conditions.pending()).update(**{column: earlier})
+            _later(kind, column, now).filter(conditions.has_news()).update(**{column: earlier})
         last = now + kind.limits.lease
         _later(kind, "leased_until", last).update(leased_until=last)
         for column in kind.past:
@@ -32,7 +32,7 @@ def mend_rows(set_back: timedelta) -> None:
     waking.wake()
 
 
-def _later(kind: Kind[Any], column: str, moment: datetime) -> QuerySet[Any]:
+def _later(kind: WorkKind[Any], column: str, moment: datetime) -> QuerySet[Any]:
     """Return the rows with a later time, without those that another transaction has locked: it
     writes them by the clock as it is now, and waiting for several could be a deadlock.
     """

@@ -8,25 +8,25 @@ from typing import Any
 
 from django.db.models import Case, CharField, F, Field, Q, QuerySet, Value, When
 
-from webapp.background.kinds import Kind, Row
+from webapp.background.kinds import Row, WorkKind
 from webapp.database.prepared import Slot
 
 STATES = FAILED, UNDER_WAY, RETRY, DUE, DONE = "failed", "under_way", "retry", "due", "done"
 
 
-def pending() -> Q:
+def has_news() -> Q:
     """Select rows for which more has arrived than the last worker saw."""
     return Q(wanted__gt=F("done"))
 
 
 def due_or_later() -> Q:
-    """Select the same rows as `pending`, by the index of due work, which is short."""
-    return pending() & Q(due_at__gt=datetime.min.replace(tzinfo=UTC))
+    """Select the same rows as `has_news`, by the index of due work, which is short."""
+    return has_news() & Q(due_at__gt=datetime.min.replace(tzinfo=UTC))
 
 
 def is_open() -> Q:
     """Select pending rows that were not given up."""
-    return pending() & Q(given_up_at=None)
+    return has_news() & Q(given_up_at=None)
 
 
 def unheld(now: datetime | Slot) -> Q:
@@ -34,24 +34,24 @@ def unheld(now: datetime | Slot) -> Q:
     return Q(leased_until=None) | Q(leased_until__lt=now)
 
 
-def held(now: datetime | Slot) -> Q:
+def is_held(now: datetime | Slot) -> Q:
     """Select rows that a worker holds. That such a row has a lease is said twice: PostgreSQL
     guesses that a third of all rows have a later one than a time that it doesn't know yet.
     """
     return Q(leased_until__isnull=False) & Q(leased_until__gte=now)
 
 
-def claimable(kind: Kind[Row], now: datetime | Slot) -> QuerySet[Row]:
+def claimable_rows(kind: WorkKind[Row], now: datetime | Slot) -> QuerySet[Row]:
     """Return the rows that a worker may claim, due or not."""
     return kind.rows.filter(is_open(), unheld(now), kills__lt=kind.limits.max_kills)
 
 
-def due(kind: Kind[Row], now: datetime | Slot) -> QuerySet[Row]:
+def due_rows(kind: WorkKind[Row], now: datetime | Slot) -> QuerySet[Row]:
     """Return the due rows that a worker should claim, longest waiting first."""
-    return claimable(kind, now).filter(due_at__lte=now).order_by("due_at")
+    return claimable_rows(kind, now).filter(due_at__lte=now).order_by("due_at")
 
 
-def worn_out(kind: Kind[Row], now: datetime) -> QuerySet[Row]:
+def worn_out(kind: WorkKind[Row], now: datetime) -> QuerySet[Row]:
     """Return the rows on which too many workers died, and that were not given up yet."""
     return kind.rows.filter(is_open(), unheld(now), kills__gte=kind.limits.max_kills)
 

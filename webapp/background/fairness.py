@@ -32,7 +32,7 @@ from django.db.models.functions import RowNumber
 from django.db.models.lookups import IsNull
 
 from webapp.background import conditions
-from webapp.background.kinds import Kind, Row
+from webapp.background.kinds import Row, WorkKind
 from webapp.database.prepared import Slot
 
 MOST_OF_ONE = max(settings.WORKER_PROCESSES - 1, 1)
@@ -45,14 +45,14 @@ OVERDUE = timedelta(seconds=10)
 _URGENT, _OVERDUE, _LATER = range(3)
 
 
-def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
+def in_turn(kind: WorkKind[Row], most: int, now: datetime) -> list[Any]:
     """Return the keys of at most `most` due rows, of each workspace in turn, the longest waiting
     first.
 
     Of one workspace urgent rows come first, but each lets some overdue ones pass
     (`Kind.beside_urgent`): none waits for all of many urgent ones.
     """
-    due = conditions.due(kind, now).order_by()
+    due = conditions.due_rows(kind, now).order_by()
     if kind.workspace is None:
         return list(due.order_by("due_at", "pk").values_list(kind.key, flat=True)[:most])
     # The owner is looked up for each row: PostgreSQL guesses that a third of all rows are due, and
@@ -73,20 +73,20 @@ def in_turn(kind: Kind[Row], most: int, now: datetime) -> list[Any]:
     return [key for *_, key in sorted(waiting)][:most]
 
 
-def _turn(kind: Kind[Any], row: Sequence[Any]) -> tuple[Any, ...]:
+def _turn(kind: WorkKind[Any], row: Sequence[Any]) -> tuple[Any, ...]:
     """Return the values by which a workspace's rows are sorted, and the key."""
     rank, place, due_at, key = row
     passed = (place - 1) * (kind.beside_urgent if rank == _URGENT else 1)
     return rank == _LATER, passed, rank, due_at, key
 
 
-def counted_from(kind: Kind[Any], now: datetime) -> datetime:
+def counted_from(kind: WorkKind[Any], now: datetime) -> datetime:
     """Return the end of a lease that was taken or renewed `COUNTED_FOR` ago."""
     return now - COUNTED_FOR + kind.limits.lease
 
 
 def has_room(
-    kind: Kind[Row],
+    kind: WorkKind[Row],
     key: object,
     now: datetime | Slot,
     lease: UUID | Slot,
@@ -99,7 +99,7 @@ def has_room(
         lease: the lease that the worker is going to hold, maybe beside other rows.
         counted: see `counted_from`.
     """
-    held = kind.rows.filter(conditions.held(now)).exclude(**{kind.key: key})
+    held = kind.rows.filter(conditions.is_held(now)).exclude(**{kind.key: key})
     room = Q()
     if kind.limits.at_once is not None:
         heard = held.filter(leased_until__gte=counted).exclude(lease=lease)
@@ -130,14 +130,14 @@ def _is_empty(rows: QuerySet[Any]) -> IsNull:
     return IsNull(Subquery(rows.order_by("due_at").values("pk")[:1]), True)
 
 
-def _rank(kind: Kind[Row], now: datetime) -> Case:
+def _rank(kind: WorkKind[Row], now: datetime) -> Case:
     urgent = [] if kind.urgent is None else [When(kind.urgent, then=Value(_URGENT))]
     overdue = When(due_at__lte=now - OVERDUE, then=Value(_OVERDUE))
     return Case(*urgent, overdue, default=Value(_LATER))
 
 
-def _under_way(kind: Kind[Row], now: datetime) -> Counter[Any]:
+def _under_way(kind: WorkKind[Row], now: datetime) -> Counter[Any]:
     """Return how many rows workers hold, by workspace."""
-    rows: QuerySet[Any] = kind.rows.filter(conditions.is_open(), conditions.held(now)).order_by()
+    rows: QuerySet[Any] = kind.rows.filter(conditions.is_open(), conditions.is_held(now)).order_by()
     assert kind.workspace is not None  # noqa: S101 - asked only of kinds that have one
     return Counter(dict(rows.values_list(kind.workspace).annotate(rows=Count("pk"))))

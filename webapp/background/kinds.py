@@ -24,7 +24,7 @@ HIDDEN: Mapping[str, Any] = {"pk__in": ()}
 
 
 @dataclass(frozen=True)
-class Limits:
+class WorkLimits:
     """Time limits and retries of a kind of work."""
 
     lease: timedelta
@@ -56,7 +56,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Row]):
+class WorkKind(Generic[Row]):
     """One kind of background work: its rows, how to work on them, and how pages describe it."""
 
     id: str
@@ -67,7 +67,7 @@ class Kind(Generic[Row]):
     is the `key` of a row, or a list of keys if `limits.batch` > 1."""
     key: str
     """The unique field by which workers name a row."""
-    limits: Limits
+    limits: WorkLimits
     workspace: str | None
     """The path from a row to its workspace; None if the work is for all workspaces."""
     subject: Callable[[Row], str]
@@ -112,18 +112,18 @@ class Kind(Generic[Row]):
         return self.rows.filter(**own, **self.shown)
 
 
-_kinds: dict[str, Kind[Any]] = {}
+_kinds: dict[str, WorkKind[Any]] = {}
 
 
-def register(kind: Kind[Any]) -> None:
+def register(kind: WorkKind[Any]) -> None:
     """Register a kind. Call this in `AppConfig.ready()`."""
     _kinds[kind.id] = kind
 
 
-def all_kinds() -> list[Kind[Any]]:
+def all_kinds() -> list[WorkKind[Any]]:
     """Return all kinds, by title."""
     return sorted(_kinds.values(), key=lambda kind: kind.title)
 
 
-def kind_called(kind_id: str) -> Kind[Any] | None:
+def kind_called(kind_id: str) -> WorkKind[Any] | None:
     return _kinds.get(kind_id)

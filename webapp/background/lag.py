@@ -18,7 +18,7 @@ from django.db.models import Min, QuerySet
 from redis import RedisError
 
 from webapp.background import conditions
-from webapp.background.kinds import Kind
+from webapp.background.kinds import WorkKind
 from webapp.http.redis_outage import Outage, client
 
 MINUTES = 10
@@ -40,7 +40,7 @@ class Lag:
     longest_seconds: float
 
 
-def count(kind: Kind[Any], waited: timedelta) -> None:
+def count(kind: WorkKind[Any], waited: timedelta) -> None:
     """Count what waited so long and is now done."""
     bucket = _bucket(waited.total_seconds())
     key = _keys(kind, time.time())[0]
@@ -54,7 +54,7 @@ def count(kind: Kind[Any], waited: timedelta) -> None:
     _outage.answer(add, None, RedisError)
 
 
-def lag(kind: Kind[Any], now: float) -> Lag | None:
+def lag(kind: WorkKind[Any], now: float) -> Lag | None:
     """Return the lag; None if nothing was counted within the window, or Redis doesn't answer.
 
     Args:
@@ -106,7 +106,7 @@ def _bound(bucket: int) -> float:
     return float(LEAST_SECONDS * GROWTH**bucket)
 
 
-def _keys(kind: Kind[Any], now: float) -> list[str]:
+def _keys(kind: WorkKind[Any], now: float) -> list[str]:
     """Return the keys of the window's minutes, the newest first."""
     prefix, minute = settings.CACHES["default"]["KEY_PREFIX"], int(now) // 60
     return [f"{prefix}:lag:{kind.id}:{minute - age}" for age in range(MINUTES + 1)]

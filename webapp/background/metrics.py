@@ -20,7 +20,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import open_to_everybody
 from webapp.background import conditions
-from webapp.background.kinds import Kind, all_kinds
+from webapp.background.kinds import WorkKind, all_kinds
 from webapp.background.lag import MINUTES, lag, waiting_since
 from webapp.http.prometheus import CONTENT_TYPE, Sample, text
 
@@ -63,7 +63,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(text(helps, samples), content_type=CONTENT_TYPE)
 
 
-def _of_kind(kind: Kind[Any], now: datetime) -> Iterator[Sample]:
+def _of_kind(kind: WorkKind[Any], now: datetime) -> Iterator[Sample]:
     label = {"kind": kind.id}
     figures = lag(kind, time.time())
     if figures is not None:
@@ -73,6 +73,6 @@ def _of_kind(kind: Kind[Any], now: datetime) -> Iterator[Sample]:
     yield _COUNT, label, 0 if figures is None else figures.count
     since = waiting_since(kind.rows, now)
     yield _WAITING, label, 0.0 if since is None else (now - since).total_seconds()
-    yield _DUE, label, conditions.due(kind, now).count()
-    failed = kind.rows.filter(conditions.pending(), given_up_at__isnull=False)
+    yield _DUE, label, conditions.due_rows(kind, now).count()
+    failed = kind.rows.filter(conditions.has_news(), given_up_at__isnull=False)
     yield _FAILED, label, failed.count()

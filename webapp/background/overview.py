@@ -13,7 +13,7 @@ from django.utils.timesince import timeuntil
 
 from webapp.accounts.models import Workspace
 from webapp.background import conditions
-from webapp.background.kinds import Kind, all_kinds, kind_called
+from webapp.background.kinds import WorkKind, all_kinds, kind_called
 from webapp.background.lag import Lag, lag, waiting_since
 from webapp.background.models import Claimable
 
@@ -40,10 +40,10 @@ _MOMENTS = {
 
 
 @dataclass(frozen=True)
-class Item:
+class WorkItem:
     """One piece of work."""
 
-    kind: Kind[Any]
+    kind: WorkKind[Any]
     row: Claimable
     state: str
     now: datetime
@@ -87,7 +87,7 @@ class Item:
 class Lateness:
     """Lag of one kind of work."""
 
-    kind: Kind[Any]
+    kind: WorkKind[Any]
     lag: Lag | None
     """The lag in all workspaces; None if nothing was done lately."""
     waiting_seconds: float | None
@@ -107,8 +107,12 @@ def lags(workspace: Workspace, now: datetime) -> list[Lateness]:
 
 
 def items(
-    workspace: Workspace, kinds: Iterable[Kind[Any]], state: str, number: str | None, now: datetime
-) -> Page[Item]:
+    workspace: Workspace,
+    kinds: Iterable[WorkKind[Any]],
+    state: str,
+    number: str | None,
+    now: datetime,
+) -> Page[WorkItem]:
     """Return a page of work that is waiting, running, given up, or recently done.
 
     Args:
@@ -123,12 +127,12 @@ def items(
 
 
 def _listed(
-    workspace: Workspace, kind: Kind[Any], state: str, now: datetime
+    workspace: Workspace, kind: WorkKind[Any], state: str, now: datetime
 ) -> QuerySet[Any, tuple[Any, ...]]:
     """Sort position and id of each listed row of a kind."""
     rank = conditions.by_state(now, _RANKS, IntegerField())
     moment = conditions.by_state(now, _MOMENTS, DateTimeField())
-    is_listed = conditions.pending() | Q(finished_at__gte=now - RECENT)
+    is_listed = conditions.has_news() | Q(finished_at__gte=now - RECENT)
     places: QuerySet[Any, tuple[Any, ...]] = (
         _own(workspace, kind, is_listed)
         .annotate(kind_id=Value(kind.id, output_field=CharField()), rank=rank, moment=moment)
@@ -137,21 +141,21 @@ def _listed(
     return places.filter(rank=_RANKS[state].value) if state else places
 
 
-def _own(workspace: Workspace, kind: Kind[Any], chosen: Q) -> QuerySet[Any, Any]:
+def _own(workspace: Workspace, kind: WorkKind[Any], chosen: Q) -> QuerySet[Any, Any]:
     """Return the chosen rows of the workspace. They are chosen among the rows of all workspaces
     first, because most rows of most workspaces are done.
     """
     return kind.rows_of(workspace).filter(pk__in=kind.rows.filter(chosen).values("pk"))
 
 
-def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) -> list[Item]:
+def _read(workspace: Workspace, places: list[tuple[Any, ...]], now: datetime) -> list[WorkItem]:
     """Return the rows, with one query per kind."""
-    rows: dict[tuple[str, int], Item] = {}
+    rows: dict[tuple[str, int], WorkItem] = {}
     for kind_id in sorted({place[0] for place in places}):
         kind = kind_called(kind_id)
         assert kind is not None  # noqa: S101 - it is from the list
         own = [pk for listed_kind, pk, *_ in places if listed_kind == kind_id]
         own_rows = kind.rows_of(workspace).filter(pk__in=own).select_related(*kind.related)
         for row in own_rows.annotate(work_state=conditions.state(now)):
-            rows[kind_id, row.pk] = Item(kind, row, row.work_state, now)
+            rows[kind_id, row.pk] = WorkItem(kind, row, row.work_state, now)
     return [rows[place[0], place[1]] for place in places if (place[0], place[1]) in rows]

@@ -17,10 +17,10 @@ from django.db.models import CharField, Count, DateTimeField, Min, Value
 from django.utils import timezone
 
 from webapp.background import conditions, fairness, waking
-from webapp.background.kinds import Kind, Row, all_kinds, kind_called
+from webapp.background.kinds import Row, WorkKind, all_kinds, kind_called
 from webapp.background.time_limit import time_limit
 from webapp.database import prepared
-from webapp.database.prepared import Prepared, Slot
+from webapp.database.prepared import PreparedStatement, Slot
 
 TURN_SECONDS = 5.0
 """The time after which a worker begins nothing new: it takes the next message, which may be the
@@ -74,7 +74,7 @@ def sweep() -> bool:
     return is_due
 
 
-def _due(now: datetime) -> list[tuple[Kind[Any], int]]:
+def _due(now: datetime) -> list[tuple[WorkKind[Any], int]]:
     """Return the kinds with due rows and how many these are, the longest waiting kind first."""
     _, counted = _counting(connection.vendor).execute(now=now)
     found = sorted(each for each in counted if each[2])
@@ -82,12 +82,12 @@ def _due(now: datetime) -> list[tuple[Kind[Any], int]]:
 
 
 @cache
-def _counting(_vendor: str) -> Prepared:
+def _counting(_vendor: str) -> PreparedStatement:
     """Return the statement that reads, for each kind, since when its rows are due, its id, and how
     many they are.
     """
     counted = [
-        conditions.due(kind, Slot("now", DateTimeField()))
+        conditions.due_rows(kind, Slot("now", DateTimeField()))
         .order_by()
         .annotate(kind_id=Value(kind.id, output_field=CharField()))
         .values("kind_id")
@@ -98,7 +98,7 @@ def _counting(_vendor: str) -> Prepared:
     return prepared.select(counted[0].union(*counted[1:], all=True))
 
 
-def _work(kind: Kind[Any], ends_at: float) -> int:
+def _work(kind: WorkKind[Any], ends_at: float) -> int:
     """Work on some rows of a kind. Returns how many rows, or batches of rows, could be claimed."""
     ends_at = min(ends_at, time.monotonic() + SLICE_SECONDS)
     worked = missed = 0
@@ -115,7 +115,7 @@ def _work(kind: Kind[Any], ends_at: float) -> int:
     return worked
 
 
-def _named(kind: Kind[Any]) -> Iterator[Any]:
+def _named(kind: WorkKind[Any]) -> Iterator[Any]:
     """Yield the arguments of its `carry_out`, in turn."""
     keys = fairness.in_turn(kind, MOST_LISTED, timezone.now())
     size = kind.limits.batch
@@ -125,7 +125,7 @@ def _named(kind: Kind[Any]) -> Iterator[Any]:
         yield from (keys[start : start + size] for start in range(0, len(keys), size))
 
 
-def _give_up_worn_out(kind: Kind[Row], now: datetime) -> None:
+def _give_up_worn_out(kind: WorkKind[Row], now: datetime) -> None:
     """Give up the rows that killed too many workers. The lease is kept: if the last worker was only
     slow, its result counts.
     """

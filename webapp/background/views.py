@@ -43,7 +43,7 @@ def try_again(request: PersonRequest) -> HttpResponse:
     is_due = False
     if kind is not None and kind.may_be_tried_again and row_id.isdecimal():
         rows = kind.rows_of(request.workspace).filter(pk=int(row_id[:18]))
-        is_due = claims.try_again(kind, rows) == 1
+        is_due = claims.retry_failed(kind, rows) == 1
         waking.wake_on_commit(kind, pk__in=rows.values("pk"))
     if is_due:
         messages.success(request, "It will be tried again within seconds.")

@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 from redis import RedisError
 
 from webapp.background import conditions
-from webapp.background.kinds import Kind
+from webapp.background.kinds import WorkKind
 from webapp.http.redis_outage import Outage, client
 
 TASK, QUEUE = "background.pull", "work"
@@ -33,11 +33,11 @@ def wake() -> None:
     _outage.answer(_wake, None, (RedisError, OperationalError))
 
 
-def wake_on_commit(kind: Kind[Any], **which: object) -> None:
+def wake_on_commit(kind: WorkKind[Any], **which: object) -> None:
     """Wake a worker after the transaction if it leaves one of these rows due."""
 
     def wake_if_due() -> None:
-        if conditions.due(kind, timezone.now()).filter(**which).exists():
+        if conditions.due_rows(kind, timezone.now()).filter(**which).exists():
             wake()
 
     transaction.on_commit(wake_if_due)

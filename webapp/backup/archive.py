@@ -112,7 +112,7 @@ class Writer:
 
 
 @dataclass
-class Reader:
+class ArchiveReader:
     """Reads an archive from a file, in one pass for each call."""
 
     path: Path

@@ -43,7 +43,7 @@ class BackupError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BackupScope:
     """Parts of the archive besides the rows."""
 
     has_objects: bool
@@ -54,7 +54,7 @@ class Wanted:
 
 
 @dataclass
-class Made:
+class BackupResult:
     """The result of a backup."""
 
     facts: Facts
@@ -66,7 +66,7 @@ def keeps_objects_in_a_folder() -> bool:
     return isinstance(open_store(settings.OBJECTS_URL), FolderStore)
 
 
-def make(path: Path, wanted: Wanted, stage: Stage) -> Made:
+def make_backup(path: Path, wanted: BackupScope, stage: Stage) -> BackupResult:
     """Write the archive; it has its name once it is whole.
 
     Raises:
@@ -77,7 +77,7 @@ def make(path: Path, wanted: Wanted, stage: Stage) -> Made:
     with (
         _draft(path) as file,
         tempfile.TemporaryDirectory(dir=path.parent) as folder,
-        object_hold.held(),
+        object_hold.hold_objects(),
         rows.snapshot(Path(folder), stage("Copying the database")) as taken,
     ):
         return _write(file, taken, wanted, stage)
@@ -98,8 +98,10 @@ def _draft(path: Path) -> Iterator[IO[bytes]]:
         draft.unlink(missing_ok=True)
 
 
-def _write(file: IO[bytes], taken: rows.Snapshot, wanted: Wanted, stage: Stage) -> Made:
-    made = Made(_facts(taken, wanted))
+def _write(
+    file: IO[bytes], taken: rows.Snapshot, wanted: BackupScope, stage: Stage
+) -> BackupResult:
+    made = BackupResult(_facts(taken, wanted))
     writer = Writer(file)
     writer.add_bytes(FACTS, made.facts.write())
     with taken.path.open("rb") as database:
@@ -111,7 +113,7 @@ def _write(file: IO[bytes], taken: rows.Snapshot, wanted: Wanted, stage: Stage) 
     return made
 
 
-def _facts(taken: rows.Snapshot, wanted: Wanted) -> Facts:
+def _facts(taken: rows.Snapshot, wanted: BackupScope) -> Facts:
     return Facts(
         trimtab=webapp.__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -130,7 +132,7 @@ def _add_secrets(writer: Writer) -> None:
 
 
 def _add_objects(
-    writer: Writer, taken: rows.Snapshot, wanted: Wanted, made: Made, stage: Stage
+    writer: Writer, taken: rows.Snapshot, wanted: BackupScope, made: BackupResult, stage: Stage
 ) -> None:
     store = open_store(settings.OBJECTS_URL)
     title = "Copying objects" if wanted.has_objects else "Listing objects"
@@ -176,7 +178,7 @@ def _seekable(source: IO[bytes]) -> Iterator[IO[bytes]]:
         yield spooled
 
 
-def _add_list(writer: Writer, taken: rows.Snapshot, store: ObjectStore, made: Made) -> None:
+def _add_list(writer: Writer, taken: rows.Snapshot, store: ObjectStore, made: BackupResult) -> None:
     sizes = {stored.key: stored.size_bytes for stored in store.list("")}
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, dir=str(settings.SCRATCH_DIR)) as lines:
         for key in taken.object_keys():

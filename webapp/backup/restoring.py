@@ -30,8 +30,8 @@ from webapp.backup.archive import (
     SECRETS,
     SUMS,
     ArchiveError,
+    ArchiveReader,
     Facts,
-    Reader,
 )
 from webapp.backup.making import MOST_NAMED, Stage
 
@@ -43,7 +43,7 @@ class RestoreError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoreResult:
     facts: Facts
     has_secrets: bool
 
@@ -54,7 +54,7 @@ def check(path: Path, stage: Stage) -> Facts:
     Raises:
         ArchiveError, RestoreError, OSError
     """
-    reader = Reader(path)
+    reader = ArchiveReader(path)
     try:
         facts = reader.facts()
         _ensure_known(facts)
@@ -64,12 +64,12 @@ def check(path: Path, stage: Stage) -> Facts:
     return facts
 
 
-def restore(path: Path, facts: Facts, stage: Stage) -> Restored:
+def restore(path: Path, facts: Facts, stage: Stage) -> RestoreResult:
     """Put a checked archive in place: objects, then rows, then what later versions changed.
 
     An interrupted restore can be repeated: until the rows are replaced, all else is what it was.
     """
-    done, reader, has_secrets = stage("Restoring objects and rows"), Reader(path), False
+    done, reader, has_secrets = stage("Restoring objects and rows"), ArchiveReader(path), False
     store = open_store(settings.OBJECTS_URL)
     with tempfile.TemporaryDirectory(dir=settings.DATA_DIR) as folder:
         database = Path(folder) / "rows"
@@ -82,11 +82,11 @@ def restore(path: Path, facts: Facts, stage: Stage) -> Restored:
                 has_secrets = True
                 _extract(content, Path(folder) / Path(name).name)
             done(end / reader.size_bytes)
-        rows.put_back(database)
+        rows.replace_rows(database)
         _put_secrets(Path(folder))
     done(1.0)
     call_command("migrate", interactive=False, verbosity=0)
-    return Restored(facts, has_secrets)
+    return RestoreResult(facts, has_secrets)
 
 
 def _ensure_known(facts: Facts) -> None:
@@ -112,7 +112,7 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text))
 
 
-def _ensure_whole(reader: Reader, facts: Facts, done: rows.Progress) -> None:
+def _ensure_whole(reader: ArchiveReader, facts: Facts, done: rows.Progress) -> None:
     """Check that every member has the hash that the list at the end has for it, and that none is
     missing.
     """

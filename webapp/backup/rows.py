@@ -91,7 +91,7 @@ def has_people() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def put_back(source: Path) -> None:
+def replace_rows(source: Path) -> None:
     """Replace all rows by those of a snapshot's file.
 
     Raises:

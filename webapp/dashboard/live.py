@@ -74,7 +74,7 @@ def workspace_state(workspace: Workspace) -> WorkspaceState:
     runs = scope.runs_of(workspace).select_related(None).order_by()
     running = runs.filter(state=Run.RUNNING)
     state = (
-        accounts.only(workspace)
+        accounts.workspace_query(workspace)
         .annotate(has_jobs=Exists(scope.jobs_of(workspace)))
         .values_list(
             "has_jobs",

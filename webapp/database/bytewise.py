@@ -36,7 +36,7 @@ class PathField(_Texts[_Set, _Get]):
         return parameters
 
 
-def inside(field: str, folder: str) -> Q:
+def folder_condition(field: str, folder: str) -> Q:
     """Return the condition for what is in the folder or a folder of it.
 
     `0` is the character after `/`.

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db import connection
 
-from webapp.database.planned import typed
+from webapp.database.planned import widen_integers
 
 
-def listed(
+def execute_with_rows(
     columns: Sequence[str], rows: Iterable[Sequence[object]], statement: str, *more: object
 ) -> list[tuple[Any, ...]]:
     """Execute a statement that reads `rows` as the table `new`, and return the rows that it
@@ -27,12 +27,12 @@ def listed(
     place = f"({', '.join(['%s'] * len(columns))})"
     places = ", ".join([place] * len(values))
     head = f"WITH new ({', '.join(columns)}) AS (VALUES {places}) "
-    return executed(head + statement, [*(value for row in values for value in row), *more])
+    return fetch_rows(head + statement, [*(value for row in values for value in row), *more])
 
 
-def executed(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+def fetch_rows(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, typed(values))
+        cursor.execute(statement, widen_integers(values))
         return cursor.fetchall() if cursor.description else []
 
 

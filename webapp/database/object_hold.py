@@ -48,7 +48,7 @@ def deletion() -> Iterator[None]:
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def hold_objects() -> Iterator[None]:
     """Keep every object meanwhile. Waits for deletions under way, and for another backup."""
     if connection.vendor == "postgresql":
         own = connection.copy()

@@ -19,7 +19,7 @@ def plan_once() -> None:
             cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan")
 
 
-def typed(values: Sequence[Any]) -> Sequence[Any]:
+def widen_integers(values: Sequence[Any]) -> Sequence[Any]:
     """Return the values with whole numbers as the database's widest type: otherwise each size would
     be a statement of its own.
     """

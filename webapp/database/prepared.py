@@ -18,7 +18,7 @@ from django.db import connection
 from django.db.models import Expression, Field, Model, QuerySet, query
 from django.db.models.sql import UpdateQuery
 
-from webapp.database.planned import typed
+from webapp.database.planned import widen_integers
 
 Row = TypeVar("Row", bound=Model)
 
@@ -53,14 +53,14 @@ class Slot(Expression):
     def as_sql(self, *_: object) -> tuple[str, Any]:
         """Return the slot itself in place of its value, or the value if it is there."""
         values = _values.get()
-        return "%s", [self if values is None else self.adapted(values[self.name])]
+        return "%s", [self if values is None else self.adapt(values[self.name])]
 
-    def adapted(self, value: object) -> Any:
+    def adapt(self, value: object) -> Any:
         """Convert a value to the database's form."""
         return None if value is None else self.output_field.get_db_prep_value(value, connection)
 
 
-class Prepared(Protocol):
+class PreparedStatement(Protocol):
     """One statement, to be executed many times."""
 
     def execute(self, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
@@ -75,11 +75,11 @@ class _Compiled:
 
     def execute(self, **values: object) -> tuple[int, list[tuple[Any, ...]]]:
         params = [
-            param.adapted(values[param.name]) if isinstance(param, Slot) else param
+            param.adapt(values[param.name]) if isinstance(param, Slot) else param
             for param in self._params
         ]
         with connection.cursor() as cursor:
-            cursor.execute(self._sql, typed(params))
+            cursor.execute(self._sql, widen_integers(params))
             return cursor.rowcount, cursor.fetchall() if cursor.description else []
 
 
@@ -177,7 +177,7 @@ class _ReadingModels(_Reading):
         return made
 
 
-def select(rows: QuerySet[Any, Any]) -> Prepared:
+def select(rows: QuerySet[Any, Any]) -> PreparedStatement:
     """Return the statement that reads these rows, as tuples. Times and the like may be in the
     database's form.
     """
@@ -186,7 +186,7 @@ def select(rows: QuerySet[Any, Any]) -> Prepared:
     return _Compiled(rows.query.get_compiler(connection=connection).as_sql())
 
 
-def update(rows: QuerySet[Any], **columns: object) -> Prepared:
+def update(rows: QuerySet[Any], **columns: object) -> PreparedStatement:
     """Return the statement that writes these columns of the rows."""
     if not is_compiled():
         return _Update(rows, columns)

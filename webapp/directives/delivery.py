@@ -8,7 +8,7 @@ from uuid import UUID
 
 from trimtab.wire import Event, Segment
 
-from webapp.database.listed import listed
+from webapp.database.listed import execute_with_rows
 from webapp.directives.models import Answer, Directive
 from webapp.runs.models import Session
 
@@ -22,17 +22,17 @@ JOIN directives_directive ON directives_directive.attempt_id = runs_node.attempt
 """
 
 
-def asked(session_ids: Collection[UUID]) -> set[UUID]:
+def sessions_with_directives(session_ids: Collection[UUID]) -> set[UUID]:
     """Return the sessions whose attempts have directives at all: the others need no look-up."""
-    rows = listed(("id",), [[each] for each in session_ids], _ASKED)
+    rows = execute_with_rows(("id",), [[each] for each in session_ids], _ASKED)
     return {UUID(str(each)) for (each,) in rows}
 
 
-def pending(session_id: UUID) -> list[dict[str, Any]]:
+def pending_directives(session_id: UUID) -> list[dict[str, Any]]:
     """Return the directives that this agent has not answered yet, oldest first; none once it has
     ended.
     """
-    if not asked({session_id}):
+    if not sessions_with_directives({session_id}):
         return []
     meant = Directive.objects.filter(
         attempt__nodes__sessions__id=session_id, attempt__nodes__sessions__ended_ms=None

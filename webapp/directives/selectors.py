@@ -18,7 +18,7 @@ _OFFERED_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True)
-class Asked:
+class DirectiveLine:
     """Directive with its result. `reason` is why it was refused."""
 
     row: Directive
@@ -37,7 +37,7 @@ class StopNotice:
     stopped_by: str
     """The rule's title; empty if no rule stopped the run."""
     has_page: bool
-    asked: Asked | None
+    asked: DirectiveLine | None
     """The latest directive of a rule, while the run is running."""
 
 
@@ -45,8 +45,8 @@ class StopNotice:
 class AskedOfAgent:
     """The latest profile and interval directives of a running run."""
 
-    profile: Asked | None
-    interval: Asked | None
+    profile: DirectiveLine | None
+    interval: DirectiveLine | None
     intervals: list[tuple[float, bool]]
     """An interval in seconds, and whether it is the requested one, else the one in use."""
 
@@ -90,21 +90,21 @@ def may_ask(runs: Sequence[Run]) -> dict[UUID, MayAsk]:
     }
 
 
-def _intervals(run: Run, asked: Asked | None) -> list[tuple[float, bool]]:
+def _intervals(run: Run, asked: DirectiveLine | None) -> list[tuple[float, bool]]:
     waited_for = asked.row.payload["seconds"] if asked and asked.is_waiting else None
     chosen = waited_for or scope.sampled_seconds(run)
     offered = {*_OFFERED_SECONDS, chosen or _OFFERED_SECONDS[0]}
     return [(seconds, seconds == chosen) for seconds in sorted(offered)]
 
 
-def _latest(run: Run, kind: str) -> Asked | None:
+def _latest(run: Run, kind: str) -> DirectiveLine | None:
     """Return the latest directive, or None if the run has ended, or there is no such directive."""
     row = None if run.has_ended else scope.directives_of(run).filter(kind=kind).last()
     return _asked(row) if row else None
 
 
-def _asked(row: Directive) -> Asked:
+def _asked(row: Directive) -> DirectiveLine:
     answers = list(row.answers.all())
     refused = [answer.reason for answer in answers if answer.outcome == "refused"]
     is_refused = bool(refused) and len(refused) == len(answers)
-    return Asked(row, not answers, refused[0] if is_refused else "")
+    return DirectiveLine(row, not answers, refused[0] if is_refused else "")

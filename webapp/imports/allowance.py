@@ -25,7 +25,7 @@ from webapp.quotas.kinds import IMPORT_CPU, IMPORTS, UNPACKED, Quota
 
 
 @dataclass(frozen=True)
-class Remaining:
+class ImportAllowance:
     """Amounts that one more conversion may use now. Without a limit, they are `math.inf` and
     `sys.maxsize`.
     """
@@ -65,13 +65,13 @@ def check_kind(workspace: Workspace, kind: str) -> None:
         check(workspace)
 
 
-def remaining(workspace: Workspace) -> Remaining:
+def remaining_allowance(workspace: Workspace) -> ImportAllowance:
     """Return what one more conversion may use now; nothing, if it may not begin."""
     left = {each.quota: each.left for each in import_use.usages(workspace)}
     if left[IMPORTS] == 0:
-        return Remaining(0.0, 0)
+        return ImportAllowance(0.0, 0)
     cpu_seconds, unpacked_bytes = left[IMPORT_CPU], left[UNPACKED]
-    return Remaining(
+    return ImportAllowance(
         math.inf if cpu_seconds is None else float(cpu_seconds),
         sys.maxsize if unpacked_bytes is None else unpacked_bytes,
     )

@@ -23,7 +23,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
 _MOST_STAGE_CHARS, _LOG_BYTES = 120, 4000
 
 
-class Child:
+class ConversionProcess:
     """A started conversion."""
 
     def __init__(self, task: Task, folder: Path) -> None:
@@ -53,7 +53,7 @@ class Child:
         except FileNotFoundError:
             return ""
 
-    def ended(self) -> Ending | None:
+    def poll_ending(self) -> Ending | None:
         """Return how the process ended, or None if it continues."""
         pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         if not pid:

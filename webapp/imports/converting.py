@@ -16,7 +16,7 @@ from webapp.imports.description import (
     ARCHIVE_SUFFIX,
     MOST_BYTES,
     NAME_SUFFIX,
-    Description,
+    ImportDescription,
     read_description,
 )
 from webapp.imports.models import PROFILE, Import
@@ -34,9 +34,12 @@ def task_of(row: Import, limits: Limits) -> Task:
     artefact = row.artefact
     what: What = "profile" if artefact.kind == PROFILE else "s3" if row.source else "archive"
     if what == "s3":
-        grants.allowed(artefact.run.workspace, row.source)
+        grants.check_allowed(artefact.run.workspace, row.source)
     if what == "profile":
-        said, keys = Description(Path(artefact.name).name, (), Stated()), [artefact.object_key]
+        said, keys = (
+            ImportDescription(Path(artefact.name).name, (), Stated()),
+            [artefact.object_key],
+        )
     else:
         said, keys = _described(artefact)
     return Task(
@@ -51,13 +54,13 @@ def task_of(row: Import, limits: Limits) -> Task:
     )
 
 
-def _described(artefact: Artefact) -> tuple[Description, list[str]]:
+def _described(artefact: Artefact) -> tuple[ImportDescription, list[str]]:
     """Return the description, and the objects that make the archive."""
     if not artefact.name.endswith(NAME_SUFFIX):
         # Earlier agents send the archive without a description.
         name = artefact.name.removesuffix(ARCHIVE_SUFFIX)
         stated = Stated(job=artefact.run.job.name, imported_at=artefact.created_at)
-        return Description(name[: LIMITS.name_chars], (), stated), [artefact.object_key]
+        return ImportDescription(name[: LIMITS.name_chars], (), stated), [artefact.object_key]
     if artefact.size_bytes > MOST_BYTES:
         raise NotImportableError("the description of the upload is too large")
     body = open_store(settings.OBJECTS_URL).get(artefact.object_key)
@@ -65,7 +68,7 @@ def _described(artefact: Artefact) -> tuple[Description, list[str]]:
     return said, _keys_of_parts(artefact, said)
 
 
-def _keys_of_parts(artefact: Artefact, said: Description) -> list[str]:
+def _keys_of_parts(artefact: Artefact, said: ImportDescription) -> list[str]:
     """Return the keys of the upload's parts; none for what lies in S3."""
     if artefact.conversion.source:
         return []

@@ -21,7 +21,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Description:
+class ImportDescription:
     """Description of an upload.
 
     Attributes:
@@ -34,7 +34,7 @@ class Description:
     stated: Stated
 
 
-def read_description(body: bytes, imported_at: datetime) -> Description:
+def read_description(body: bytes, imported_at: datetime) -> ImportDescription:
     """Read a description that `trimtab import` wrote.
 
     Raises:
@@ -49,7 +49,7 @@ def read_description(body: bytes, imported_at: datetime) -> Description:
     parts, name = document.get("parts"), document.get("name")
     if not isinstance(name, str) or not _are_parts(parts):
         raise NotImportableError("the description of the upload names no folder or no parts")
-    return Description(name[:200], tuple(parts or ()), _stated(document, imported_at))
+    return ImportDescription(name[:200], tuple(parts or ()), _stated(document, imported_at))
 
 
 def _are_parts(parts: object) -> bool:

@@ -7,8 +7,8 @@ from trimtab.wire import LIMITS
 
 
 class SourceForm(forms.Form):
-    """Form of an S3 address. `from_s3.begin`, which knows what the workspace may read, checks it
-    further.
+    """Form of an S3 address. `from_s3.queue_import`, which knows what the workspace may read,
+    checks it further.
     """
 
     source = forms.CharField(label="Address", max_length=1200, initial="s3://")

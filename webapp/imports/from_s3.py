@@ -33,7 +33,7 @@ _FIX = "Send s3://BUCKET/PREFIX of a training job, below one that your workspace
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ImportRequest:
     """Request to import a folder, and what is stated about it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Wanted:
     describe: Mapping[str, Any] | None = None
 
 
-def begin(workspace: Workspace, by: User | Token, wanted: Wanted) -> Import:
+def queue_import(workspace: Workspace, by: User | Token, wanted: ImportRequest) -> Import:
     """Queue the import. The same again imports again, into the same run.
 
     Raises:
@@ -66,7 +66,7 @@ def begin(workspace: Workspace, by: User | Token, wanted: Wanted) -> Import:
     token, user = (by, None) if isinstance(by, Token) else (None, by)
     is_new = _check_owner(workspace, run_id)
     allowance.check(workspace)
-    taken = admission.Upload(run_id, is_new, len(body), len(body))
+    taken = admission.UploadAmounts(run_id, is_new, len(body), len(body))
     with admission.count_while_written(workspace, token, taken):
         open_store(settings.OBJECTS_URL).put(key, body)
         with transaction.atomic():
@@ -94,7 +94,7 @@ def _allowed(workspace: Workspace, source: str) -> Address:
     except NotImportableError as error:
         raise Problem(422, f"source: {error}.", "source", _FIX) from None
     try:
-        return grants.allowed(workspace, source)
+        return grants.check_allowed(workspace, source)
     except NotImportableError as error:
         raise Problem(403, f"{source}: {error}", "source", _FIX) from None
 
@@ -107,7 +107,7 @@ def _check_owner(workspace: Workspace, run_id: UUID) -> bool:
     return owner is None
 
 
-def _description(address: Address, wanted: Wanted) -> bytes:
+def _description(address: Address, wanted: ImportRequest) -> bytes:
     """Return the upload's description without the address: everybody in the workspace can download
     it.
 

@@ -19,7 +19,7 @@ def addresses(workspace: Workspace) -> list[Address]:
     return [Address.of(url) for name, url in settings.IMPORT_S3 if name in own]
 
 
-def allowed(workspace: Workspace, url: str) -> Address:
+def check_allowed(workspace: Workspace, url: str) -> Address:
     """Return the address, if the workspace may import from it.
 
     Raises:

@@ -25,7 +25,7 @@ from webapp.background import claims, fairness
 from webapp.background.time_limit import restart, time_limit
 from webapp.http.problems import Problem
 from webapp.imports import allowance, queue, scratch, waiting
-from webapp.imports.child import Child
+from webapp.imports.child import ConversionProcess
 from webapp.imports.converting import task_of
 from webapp.imports.models import Import
 from webapp.imports.saving import save
@@ -44,8 +44,8 @@ logger = logging.getLogger(__name__)
 class Conversion:
     """One claimed import and its process."""
 
-    held: claims.Claim[Import]
-    child: Child
+    held: claims.WorkClaim[Import]
+    child: ConversionProcess
     began_at: float
     renewed_at: float
     stage: str = ""
@@ -104,14 +104,16 @@ class Host:
         held = claims.claim_under(self.lease, queue.KIND, artefact_id, which)
         if held is None:
             return False
-        if waiting.put_off(held):
+        if waiting.wait_for_quota(held):
             return True
         try:
-            child = Child(task_of(held.row, _limits(held.row)), scratch.folder_of(held.row))
+            child = ConversionProcess(
+                task_of(held.row, _limits(held.row)), scratch.folder_of(held.row)
+            )
         except waiting.PartsMissingError as error:
-            waiting.put_back(held, error)
+            waiting.wait_for_parts(held, error)
         except (NotImportableError, Problem) as error:
-            claims.give_up(held, str(error))
+            claims.mark_failed(held, str(error))
             scratch.remove(held.row)
         except Exception as error:
             logger.exception("import could not begin", extra={"artefact": artefact_id})
@@ -123,7 +125,7 @@ class Host:
 
     def _look_after(self, each: Conversion) -> None:
         """Renew the lease, end what takes too long, and save what has ended."""
-        ending = each.child.ended()
+        ending = each.child.poll_ending()
         if ending is not None:
             self.going.remove(each)
             _conclude(each, ending)
@@ -150,7 +152,7 @@ def _due() -> Iterator[tuple[int, int]]:
 
 def _limits(row: Import) -> Limits:
     """Return the limits of one conversion, which are within what the workspace's quotas leave."""
-    left = allowance.remaining(row.artefact.run.workspace)
+    left = allowance.remaining_allowance(row.artefact.run.workspace)
     return Limits(
         memory_bytes=settings.IMPORT_MEMORY_MB * 10**6,
         cpu_seconds=math.ceil(min(queue.MOST_CPU_SECONDS, left.cpu_seconds)),
@@ -178,14 +180,14 @@ def _conclude(each: Conversion, ending: Ending) -> None:
             run_id = held.row.artefact.run_id
             save(held, converted.read(Places(scratch.folder_of(held.row)).converted, run_id))
         elif ending.how == "refused":
-            claims.give_up(held, ending.why)
+            claims.mark_failed(held, ending.why)
         elif ending.how == "busy":
             claims.release(held, timezone.now() + AGAIN_AFTER)
         else:
             logger.error("import failed: %s\n%s", ending.why, each.child.log)
             claims.fail(held, ending.why)
     except Problem as error:
-        claims.give_up(held, str(error))
+        claims.mark_failed(held, str(error))
     except Exception as error:
         logger.exception("import could not be saved", extra={"import": held.pk})
         claims.fail(held, error)

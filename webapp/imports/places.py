@@ -15,7 +15,7 @@ MOST_PLACES = 100
 
 
 @dataclass(frozen=True)
-class Places:
+class QueuePlaces:
     """The line at one moment. Of other workspaces it tells numbers only.
 
     Attributes:
@@ -36,8 +36,8 @@ class Places:
         return f"{ordinal(place)} in line; {others} under way"
 
 
-def places_now(now: datetime) -> Places:
+def places_now(now: datetime) -> QueuePlaces:
     """Return the line of all workspaces' due imports."""
     keys = fairness.in_turn(KIND, MOST_PLACES, now)
-    held = KIND.rows.filter(conditions.is_open(), conditions.held(now))
-    return Places({key: place for place, key in enumerate(keys, start=1)}, held.count())
+    held = KIND.rows.filter(conditions.is_open(), conditions.is_held(now))
+    return QueuePlaces({key: place for place, key in enumerate(keys, start=1)}, held.count())

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from advisor.importers.bounds import BOUNDS
 from webapp.background import claims, conditions, fairness, waking
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.imports import allowance
 from webapp.imports.models import PART, PROFILE, WHOLE, Import
 from webapp.runs.models import Artefact
@@ -20,13 +20,13 @@ SIDE_BY_SIDE = 4
 MOST_SECONDS, MOST_CPU_SECONDS = 3600, 1800
 """The time after which a conversion is ended."""
 MOST_UNPACKED_BYTES = BOUNDS.unpacked_bytes
-KIND = Kind(
+KIND = WorkKind(
     id="import",
     title="Import",
     model=Import,
     work="webapp.imports.tasks.convert",
     key="artefact_id",
-    limits=Limits(
+    limits=WorkLimits(
         lease=timedelta(minutes=2),
         max_attempts=3,
         first_pause=timedelta(seconds=30),
@@ -50,10 +50,10 @@ def artefact_arrived(artefact: Artefact) -> None:
         Import.objects.get_or_create(artefact=artefact)
         _want(Import.objects.filter(artefact=artefact))
     elif artefact.kind == PART:
-        _want(Import.objects.filter(conditions.pending(), artefact__run=artefact.run))
+        _want(Import.objects.filter(conditions.has_news(), artefact__run=artefact.run))
 
 
-def sent_again(artefact: Artefact) -> None:
+def convert_again(artefact: Artefact) -> None:
     """Convert an upload again, because somebody sent it again: one that failed, or whose operators
     an earlier version kept without their times.
 
@@ -61,7 +61,7 @@ def sent_again(artefact: Artefact) -> None:
         Problem: 429 beyond a quota of imports.
     """
     rows = Import.objects.filter(artefact=artefact)
-    failed = rows.filter(conditions.pending()).exclude(given_up_at=None)
+    failed = rows.filter(conditions.has_news()).exclude(given_up_at=None)
     outdated = rows.filter(operator_times__isnull=True).exclude(result={})
     if failed.exists() or outdated.exists():
         allowance.check_kind(artefact.run.workspace, artefact.kind)
@@ -72,5 +72,5 @@ def sent_again(artefact: Artefact) -> None:
 def _want(rows: QuerySet[Import]) -> None:
     keys = list(rows.values_list("pk", flat=True))
     if keys:
-        claims.want(Import.objects.filter(pk__in=keys), error="")
+        claims.mark_due(Import.objects.filter(pk__in=keys), error="")
         waking.wake_on_commit(KIND, pk__in=keys)

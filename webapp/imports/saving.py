@@ -19,21 +19,23 @@ from webapp.runs import progress, registration
 from webapp.runs.models import Chunk, Run, Session
 
 
-def save(held: claims.Claim[Import], made: Converted) -> None:
+def save(held: claims.WorkClaim[Import], made: Converted) -> None:
     """Save it all, or nothing. Saving the same again changes nothing.
 
     Raises:
         Problem: 429 beyond a quota.
     """
     if not made.nodes:  # a profile: its run is another's
-        claims.finish(held, stage="", **_result(made))
+        claims.finish_work(held, stage="", **_result(made))
         return
     run = held.row.artefact.run
     stored_bytes = sum(ref.size_bytes or 0 for node in made.nodes for ref in node.chunks)
-    taken = admission.Upload(run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes)
+    taken = admission.UploadAmounts(
+        run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes
+    )
     with admission.count_while_written(run.workspace, None, taken), transaction.atomic():
         locked = registration.lock_run(run.workspace, run.pk, run.job.name)
-        if not claims.finish(held, stage="", **_result(made)):
+        if not claims.finish_work(held, stage="", **_result(made)):
             return
         for node in made.nodes:
             _save_node(locked, node)
@@ -41,7 +43,7 @@ def save(held: claims.Claim[Import], made: Converted) -> None:
         locked.last_received_at = timezone.now()
         progress.derive_state(locked)
         locked.save()
-        analyses.want(locked)
+        analyses.queue_run(locked)
     analyses.enqueue_on_commit(locked)
 
 

@@ -19,7 +19,7 @@ from webapp.background.overview import WORDS
 from webapp.imports import allowance, scope
 from webapp.imports.description import NAME_SUFFIX
 from webapp.imports.models import PROFILE, WHOLE, Import
-from webapp.imports.places import Places, places_now
+from webapp.imports.places import QueuePlaces, places_now
 from webapp.runs.models import Artefact, Run
 
 SHOWN_OPERATIONS = 10
@@ -40,7 +40,7 @@ class ImportLine:
     row: Import
     state: str
     now: datetime
-    places: Places = field(default_factory=Places)
+    places: QueuePlaces = field(default_factory=QueuePlaces)
     pause: allowance.Pause | None = None
 
     @property

@@ -19,9 +19,9 @@ def sources(request: PersonRequest) -> HttpResponse:
     form = SourceForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         said = form.cleaned_data
-        wanted = from_s3.Wanted(said["source"].strip(), said["job"].strip())
+        wanted = from_s3.ImportRequest(said["source"].strip(), said["job"].strip())
         try:
-            begun = from_s3.begin(request.workspace, request.user, wanted)
+            begun = from_s3.queue_import(request.workspace, request.user, wanted)
         except Problem as problem:
             form.add_error("source", problem.detail)
         else:

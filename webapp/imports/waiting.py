@@ -23,15 +23,15 @@ class PartsMissingError(RuntimeError):
         super().__init__(f"{missing} of {of} parts haven't arrived. Run `trimtab sync`.")
 
 
-def put_back(held: claims.Claim[Import], error: PartsMissingError) -> None:
+def wait_for_parts(held: claims.WorkClaim[Import], error: PartsMissingError) -> None:
     """Wait for the parts; give up after a week."""
     if timezone.now() - held.row.artefact.created_at > LONGEST:
-        claims.give_up(held, str(error))
+        claims.mark_failed(held, str(error))
     else:
         claims.release(held, timezone.now() + LOOKED_AGAIN_AFTER, stage=str(error)[:120])
 
 
-def put_off(held: claims.Claim[Import]) -> bool:
+def wait_for_quota(held: claims.WorkClaim[Import]) -> bool:
     """Release an import that may not begin, since a quota of its workspace is used up. Return
     whether it was.
 

@@ -100,11 +100,11 @@ def store_artefact(
     workspace = token.workspace
     own = Artefact.objects.filter(run=run_id, run__workspace=workspace, sha256=sha256)
     if known := own.first():
-        imports.sent_again(known)
+        imports.convert_again(known)
         return True
     is_new, size_bytes = _is_new_run(workspace, run_id, said), file.seek(0, 2)
     allowance.check_kind(workspace, said.kind)
-    taken = admission.Upload(run_id, is_new, size_bytes, size_bytes)
+    taken = admission.UploadAmounts(run_id, is_new, size_bytes, size_bytes)
     with admission.count_while_written(workspace, token, taken) as counted:
         key = f"runs/{run_id}/artefacts/{sha256}"
         open_store(settings.OBJECTS_URL).put_file(key, file)

@@ -31,14 +31,14 @@ def store_declaration(
             parameters or parts of its workload; 429 beyond a quota.
     """
     is_new = own_runs.is_new_run(workspace, declared.run_id)
-    taken = admission.Upload(declared.run_id, is_new, body_bytes)
+    taken = admission.UploadAmounts(declared.run_id, is_new, body_bytes)
     with admission.count_while_written(workspace, token, taken), transaction.atomic():
         run = own_runs.lock_own_run(workspace, declared.run_id, declared.job, is_new)
         _bound_labels(run, declared)
         registration.apply_declaration(run, declared)
         if token:
             uploaders.remember_uploader(token, run.pk)
-        queue.want(run)
+        queue.queue_run(run)
     queue.enqueue_on_commit(run)
 
 
@@ -54,7 +54,7 @@ def add_labels(
         run = own_runs.lock_own_run(workspace, run_id, "")
         registration.add_labels(run, _fitting(run.parameters, parameters), _fitting(run.tags, tags))
         run.save(update_fields=["parameters", "tags"])
-        queue.want(run)
+        queue.queue_run(run)
     queue.enqueue_on_commit(run)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimtab.wire import FIRST_ADDED, FIRST_PIECE
 
-from webapp.database.listed import listed
+from webapp.database.listed import execute_with_rows
 from webapp.http.problems import Problem
 from webapp.ingest.own_runs import find_owners, foreign_run
 from webapp.ingest.upload import Upload
@@ -69,7 +69,7 @@ def _changed(row: Segment) -> Problem:
 def _doubled(upload: Upload) -> Problem | None:
     segment = upload.segment
     values = (upload.session_id, segment.seq, segment.start_ms, segment.duration_ms)
-    if not listed(_COLUMNS, [values], _DOUBLED):
+    if not execute_with_rows(_COLUMNS, [values], _DOUBLED):
         return None
     detail = f"The time of segment {segment.seq} was already uploaded under another number."
     fix = "Send each moment of a session once."

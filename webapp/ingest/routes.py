@@ -72,7 +72,7 @@ def post_segments(request: HttpRequest, run_id: UUID, session_id: UUID) -> dict[
     if stored := batch.stored:
         uploaders.remember_uploader(token, run_id)
         again = resend.find_missing_segments(stored[0], request.headers.get(resend.HEADER, ""))
-        asked = delivery.pending(session_id) if batch.may_be_asked else []
+        asked = delivery.pending_directives(session_id) if batch.may_be_asked else []
     return segments.answer_fields(answers=batch.answers, directives=asked, resend=again)
 
 

@@ -20,7 +20,7 @@ from django.utils import timezone
 from trimtab.wire import FIRST_PIECE
 
 from webapp.analysis import queue
-from webapp.database.listed import listed
+from webapp.database.listed import execute_with_rows
 from webapp.directives import delivery
 from webapp.ingest import known_sessions, own_runs, uploaders
 from webapp.ingest.explain import IS_DOUBLED
@@ -122,7 +122,7 @@ def _write_together(uploads: Sequence[Upload]) -> list[RowAnswer]:
         new = [upload for upload, is_new in zip(uploads, news, strict=True) if is_new]
         if new:
             _follow(new, made)
-        asked = delivery.asked({upload.session_id for upload in uploads})
+        asked = delivery.sessions_with_directives({upload.session_id for upload in uploads})
     known_sessions.remember_sessions(made.sessions)
     return [RowAnswer(n, u.session_id in asked) for u, n in zip(uploads, news, strict=True)]
 
@@ -179,7 +179,7 @@ def _insert_rows(uploads: Iterable[Upload]) -> set[Identity]:
     now = timezone.now()
     rows = [{**upload.row, "received_at": now} for upload in uploads]
     values = [[*row.values()] for row in rows]
-    written = listed([*rows[0]], values, _INSERT.replace("JSON_TYPE", json_type))
+    written = execute_with_rows([*rows[0]], values, _INSERT.replace("JSON_TYPE", json_type))
     return {(UUID(str(session)), seq, sha256) for session, seq, sha256 in written}
 
 
@@ -198,9 +198,9 @@ def _follow(new: Sequence[Upload], made: _Made) -> None:
     _queue(Counter(upload.run_id for upload in new), made.runs, changed)
 
 
-def _reached(upload: Upload, made: _Made) -> progress.Reached:
+def _reached(upload: Upload, made: _Made) -> progress.ReachedEnd:
     start, end = made.session_of(upload).started_at, timedelta(milliseconds=upload.end_ms)
-    return progress.Reached(upload.run_id, upload.session_id, upload.end_ms, start, start + end)
+    return progress.ReachedEnd(upload.run_id, upload.session_id, upload.end_ms, start, start + end)
 
 
 def _queue(counts: Counter[UUID], made: set[UUID], changed: set[UUID]) -> None:
@@ -208,5 +208,5 @@ def _queue(counts: Counter[UUID], made: set[UUID], changed: set[UUID]) -> None:
     others = {run_id: count for run_id, count in counts.items() if run_id not in made}
     queue.want_running({run: count for run, count in others.items() if run not in changed})
     for run in Run.objects.filter(pk__in=changed & others.keys()) if changed else ():
-        queue.want(run)
+        queue.queue_run(run)
         queue.enqueue_on_commit(run)

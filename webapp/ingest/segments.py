@@ -36,7 +36,7 @@ def read_segment(
     limits: Limits = LIMITS,
 ) -> Upload:
     """Return the segment that was sent to an address. Raises Problem 400 or 413."""
-    segment = decode_body(partial(segment_bodies.decoded, limits=limits), body)
+    segment = decode_body(partial(segment_bodies.decode_body, limits=limits), body)
     check_match("seq", seq, segment.seq)
     check_address(segment, run_id, session_id)
     return Upload(token.workspace, segment, body, sent_at_ns(headers), token)
@@ -62,7 +62,7 @@ def answer_segment(upload: Upload, stored: Stored, token: Token, headers: Header
     `tests/service/test_openapi.py` compares the answer with it.
     """
     uploaders.remember_uploader(token, upload.run_id)
-    asked = delivery.pending(upload.session_id) if stored.may_be_asked else []
+    asked = delivery.pending_directives(upload.session_id) if stored.may_be_asked else []
     again = resend.find_missing_segments(upload, headers.get(resend.HEADER) or "")
     fields = answer_fields(**receipt_fields(upload, stored), directives=asked, resend=again)
     return JsonResponse(fields)
@@ -99,7 +99,7 @@ class Batch:
             is_valid = False
             try:
                 limits = replace(LIMITS, document_bytes=left_bytes)
-                segment = decode_body(partial(segment_bodies.decoded, limits=limits), body)
+                segment = decode_body(partial(segment_bodies.decode_body, limits=limits), body)
                 is_valid = True
                 check_address(segment, run_id, session_id)
                 upload = Upload(token.workspace, segment, body, self._sent_at_ns, token)

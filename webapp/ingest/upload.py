@@ -99,10 +99,10 @@ class Upload:
             "refused": json.dumps(refused) if refused else "[]",
         }
 
-    def takes(self, is_new_run: bool) -> admission.Upload:
+    def takes(self, is_new_run: bool) -> admission.UploadAmounts:
         """Return what the segment takes of the quotas."""
         segment, size_bytes = self.segment, len(self.body)
         series = tuple(name for block in segment.blocks for name in block.columns)
-        return admission.Upload(
+        return admission.UploadAmounts(
             segment.run_id, is_new_run, size_bytes, size_bytes, segment.machine_id, series
         )

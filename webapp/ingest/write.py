@@ -200,7 +200,7 @@ def _restore_object(upload: Upload, row: Segment, is_written: bool) -> None:
         store.put(row.object_key, upload.body)
     with transaction.atomic():
         run = own_runs.lock_own_run(upload.workspace, upload.run_id, upload.segment.job)
-        queue.want(run)
+        queue.queue_run(run)
         queue.enqueue_on_commit(run)
 
 

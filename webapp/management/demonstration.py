@@ -42,7 +42,7 @@ class DemonstrationError(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemonstrationResult:
     """The two runs, slow first, and what is recommended, best first."""
 
     runs: tuple[Run, ...]
@@ -120,21 +120,21 @@ def wait_for_analysis(run: Run, progress: Progress) -> Run:
     raise DemonstrationError(f"{run} ({run.state}) was not analysed: {why}")
 
 
-def outcome(runs: list[Run]) -> Outcome:
+def outcome(runs: list[Run]) -> DemonstrationResult:
     """Return the runs with what was concluded from them. Raises DemonstrationError naming what
     lacks.
     """
     # The second run follows the first one's advice, which it claims and may prove.
     states = (Recommendation.ACTIVE, *Recommendation.FOLLOWED)
     given = Recommendation.objects.filter(job=runs[0].job, state__in=states)
-    result = Outcome(tuple(runs), tuple(given.order_by("-saving_usd")))
+    result = DemonstrationResult(tuple(runs), tuple(given.order_by("-saving_usd")))
     missing = list(_missing(result))
     if missing:
         raise DemonstrationError("The demo is incomplete:\n" + "\n".join(missing))
     return result
 
 
-def _missing(outcome: Outcome) -> Iterator[str]:
+def _missing(outcome: DemonstrationResult) -> Iterator[str]:
     for run in outcome.runs:
         if run.state != Run.FINISHED:
             yield f"- {run} is {run.state}, not finished"

@@ -38,7 +38,7 @@ def load(url: str, progress: Progress) -> None:
         try:
             # The same moment each time, so that only what an interrupted load left out is added.
             loading.load(url, token, workspace.created_at, progress)
-        except loading.LoadError as error:
+        except loading.SampleUploadError as error:
             raise SampleDataError(str(error)) from error
 
 
@@ -73,13 +73,13 @@ def set_budget() -> None:
 def follow_live_run(url: str) -> None:
     """Upload a run that continues, until it ends or this process is asked to."""
     from webapp.sample_data.live import LiveRun
-    from webapp.sample_data.load import LoadError
+    from webapp.sample_data.load import SampleUploadError
 
     signal.signal(signal.SIGTERM, lambda *_: _interrupt())
     with _token(sample_workspace()) as token:
         try:
             LiveRun(url, token, datetime.now(UTC)).follow()
-        except (KeyboardInterrupt, LoadError):
+        except (KeyboardInterrupt, SampleUploadError):
             return
 
 

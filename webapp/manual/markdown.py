@@ -61,7 +61,7 @@ class Document:
     sections: tuple[Section, ...]
 
 
-def rendered(
+def render(
     source: str, name: str, address: Address, drawing: Drawing = lambda path: None
 ) -> Document:
     """Return the file as HTML. `name` is the page's, from which its relative links lead."""

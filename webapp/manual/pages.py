@@ -11,7 +11,7 @@ from pathlib import Path
 from django.conf import settings
 from django.urls import reverse
 
-from webapp.manual.markdown import Document, Section, rendered
+from webapp.manual.markdown import Document, Section, render
 
 FOLDER: Path = settings.BASE_DIR / "docs"
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ _AROUND = 80
 
 
 @dataclass(frozen=True)
-class Page:
+class ManualPage:
     name: str
     document: Document
 
@@ -46,10 +46,10 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchHit:
     """A section with all words that were looked for, and the text around the first of them."""
 
-    page: Page
+    page: ManualPage
     section: Section
     before: str
     word: str
@@ -60,14 +60,14 @@ class Found:
         return f"{self.page.address}#{self.section.anchor}"
 
 
-def page(name: str) -> Page | None:
+def page(name: str) -> ManualPage | None:
     """Return the page, or None if there is none. Only names of files that are there are looked
     up.
     """
     return next(_pages([name], _paths()), None)
 
 
-def groups() -> dict[str, list[Page]]:
+def groups() -> dict[str, list[ManualPage]]:
     """Return the pages by the titles in `GROUPS`. What no group names is with the decisions."""
     paths = _paths()
     named = {name for names in GROUPS.values() for name in names}
@@ -76,7 +76,7 @@ def groups() -> dict[str, list[Page]]:
     return listed | {"Decisions": list(_pages(others, paths))}
 
 
-def search(text: str) -> list[Found]:
+def search(text: str) -> list[SearchHit]:
     """Return the sections that have every word; those that have one in their titles first."""
     words = text.lower().split()
     paths = _paths() if words else {}
@@ -90,7 +90,7 @@ def search(text: str) -> list[Found]:
     return [each for *_, each in sorted(found, key=lambda each: each[:2])[:MOST_FOUND]]
 
 
-def _excerpt(of: Page, section: Section, words: list[str]) -> Found:
+def _excerpt(of: ManualPage, section: Section, words: list[str]) -> SearchHit:
     text = section.text.replace("\n", " ")
     places = [(text.lower().find(word), word) for word in words]
     at, word = min(((at, word) for at, word in places if at >= 0), default=(0, ""))
@@ -100,15 +100,15 @@ def _excerpt(of: Page, section: Section, words: list[str]) -> Found:
         before = "… " + before[-_AROUND:].partition(" ")[2]
     if len(after) > _AROUND:
         after = after[:_AROUND].rpartition(" ")[0] + " …"
-    return Found(of, section, before, text[at:end], after)
+    return SearchHit(of, section, before, text[at:end], after)
 
 
-def _pages(names: Iterable[str], paths: Mapping[str, Path]) -> Iterator[Page]:
+def _pages(names: Iterable[str], paths: Mapping[str, Path]) -> Iterator[ManualPage]:
     """Yield the pages of the names that are among the files."""
     for name in names:
         if path := paths.get(name):
             document = _document(path, name, path.stat().st_mtime_ns, frozenset(paths))
-            yield Page(name, document)
+            yield ManualPage(name, document)
 
 
 def _paths() -> dict[str, Path]:
@@ -129,7 +129,7 @@ def _document(path: Path, name: str, changed_ns: int, known: frozenset[str]) -> 
     def address(target: str) -> str | None:
         return reverse("manual:page", args=[target]) if target in known else None
 
-    return rendered(path.read_text(encoding="utf-8"), name, address, _drawing)
+    return render(path.read_text(encoding="utf-8"), name, address, _drawing)
 
 
 def _drawing(path: str) -> str | None:

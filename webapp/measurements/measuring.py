@@ -14,7 +14,7 @@ def prepare(outcome: Outcome) -> FollowUp:
     """Return the follow-up that saves the measurement, of a probe also what was predicted before it
     was measured.
     """
-    row = measured(outcome)
+    row = measurement_of(outcome)
     if row is None:
         return _drop if outcome.is_final else lambda run: None
     if outcome.run.is_probe and (interval := predicted_ratio(row)):
@@ -22,14 +22,14 @@ def prepare(outcome: Outcome) -> FollowUp:
     return lambda run: _save(run, row)
 
 
-def measured(outcome: Outcome) -> Measurement | None:
+def measurement_of(outcome: Outcome) -> Measurement | None:
     """Return the measurement that an outcome gives, not saved. None if too little of the run, or of
     its loop, is known.
     """
     speed = outcome.measured.speed if outcome.measured and outcome.is_final else None
     if speed is None or not _counts(outcome.run):
         return None
-    return Measurement.of(outcome.run, outcome.nodes, speed)
+    return Measurement.from_run(outcome.run, outcome.nodes, speed)
 
 
 def _counts(run: Run) -> bool:

@@ -46,7 +46,7 @@ class Measurement(models.Model):
         return f"{self.throughput:.4g} {self.unit}/s of {self.run}"
 
     @classmethod
-    def of(cls, run: Run, nodes: Sequence[Node], speed: LoopSpeed) -> Measurement:
+    def from_run(cls, run: Run, nodes: Sequence[Node], speed: LoopSpeed) -> Measurement:
         """Return an unsaved measurement."""
         machines = {machine_name(node.instance_type) for node in nodes}
         return cls(

@@ -14,7 +14,7 @@ from django.http.request import UnreadablePostError
 from trimtab.wire.limits import is_storable
 
 from webapp.ingest.bodies import check_length
-from webapp.mlflow_api.errors import invalid, missing
+from webapp.mlflow_api.errors import invalid_parameter, missing_resource
 
 MOST_BODY_BYTES = 2 * 1024 * 1024
 MOST_KEY_CHARS, MOST_NAME_CHARS = 250, 500
@@ -33,18 +33,18 @@ class Arguments:
         self._fields = fields
 
     @classmethod
-    def of(cls, request: HttpRequest) -> Arguments:
+    def from_request(cls, request: HttpRequest) -> Arguments:
         if request.method == "GET":
             return cls({name: values[-1] for name, values in request.GET.lists()})
         check_length(request.headers, MOST_BODY_BYTES, "Send smaller batches.")
         try:
             document = json.loads(request.body or b"{}")
         except UnreadablePostError:
-            raise invalid("The body ended early.") from None
+            raise invalid_parameter("The body ended early.") from None
         except (ValueError, RecursionError):
-            raise invalid("The body is not JSON.") from None
+            raise invalid_parameter("The body is not JSON.") from None
         if not isinstance(document, dict):
-            raise invalid("The body is not an object.")
+            raise invalid_parameter("The body is not an object.")
         return cls(document)
 
     def naming(self, row_id: str) -> Arguments:
@@ -59,16 +59,16 @@ class Arguments:
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not is_storable(value):
-            raise invalid(f"Missing or not text: '{name}'.")
+            raise invalid_parameter(f"Missing or not text: '{name}'.")
         if len(value) > most:
-            raise invalid(f"'{name}' has {len(value)} characters, more than {most}.")
+            raise invalid_parameter(f"'{name}' has {len(value)} characters, more than {most}.")
         return value
 
     def key(self, name: str = "key") -> str:
         """Return the name of a metric, parameter or tag."""
         value = self.text(name, MOST_KEY_CHARS)
         if not _KEY.match(value) or value.startswith("/") or ".." in value.split("/"):
-            raise invalid(
+            raise invalid_parameter(
                 f"Invalid name: '{value[:80]}'. Names may only contain letters, digits, "
                 "underscores, dashes, periods, spaces, colons and slashes."
             )
@@ -77,21 +77,21 @@ class Arguments:
     def value(self, most: int) -> str:
         return self.text("value", most, default="")
 
-    def whole(self, name: str, default: int | None = None, most: int = 2**63 - 1) -> int:
+    def whole_number(self, name: str, default: int | None = None, most: int = 2**63 - 1) -> int:
         value = self._fields.get(name)
         if value is None and default is not None:
             return default
         if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > most:
-            raise invalid(f"Missing or not a whole number within the bounds: '{name}'.")
+            raise invalid_parameter(f"Missing or not a whole number within the bounds: '{name}'.")
         return value
 
     def moment_ms(self, name: str, default: int | None = None) -> int:
         """Return a moment in Unix milliseconds."""
-        value = self.whole(name, default, MOST_TIME_MS)
+        value = self.whole_number(name, default, MOST_TIME_MS)
         if value < 0:
-            raise invalid(f"Negative: '{name}'.")
+            raise invalid_parameter(f"Negative: '{name}'.")
         return value
 
     def number(self, name: str) -> float:
@@ -100,7 +100,7 @@ class Arguments:
         if isinstance(value, str) and value.lower() in _TEXT_NUMBERS:
             return _TEXT_NUMBERS[value.lower()]
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise invalid(f"Missing or not a number: '{name}'.")
+            raise invalid_parameter(f"Missing or not a number: '{name}'.")
         try:
             return float(value)
         except OverflowError:
@@ -110,19 +110,19 @@ class Arguments:
         """Yield the objects of a list."""
         for part in self.list(name, most):
             if not isinstance(part, dict):
-                raise invalid(f"Not a list of objects: '{name}'.")
+                raise invalid_parameter(f"Not a list of objects: '{name}'.")
             yield Arguments(part)
 
     def part(self, name: str) -> Arguments:
         value = self._fields.get(name)
         if not isinstance(value, dict):
-            raise invalid(f"Missing or not an object: '{name}'.")
+            raise invalid_parameter(f"Missing or not an object: '{name}'.")
         return Arguments(value)
 
     def texts(self, name: str, most: int) -> list[str]:
         values = self.list(name, most)
         if not all(isinstance(value, str) for value in values):
-            raise invalid(f"Not a list of texts: '{name}'.")
+            raise invalid_parameter(f"Not a list of texts: '{name}'.")
         return values
 
     def list(self, name: str, most: int) -> list[Any]:
@@ -130,9 +130,9 @@ class Arguments:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise invalid(f"Not a list: '{name}'.")
+            raise invalid_parameter(f"Not a list: '{name}'.")
         if len(value) > most:
-            raise invalid(f"'{name}' has {len(value)} entries, more than {most}.")
+            raise invalid_parameter(f"'{name}' has {len(value)} entries, more than {most}.")
         return value
 
     def run_id(self) -> UUID:
@@ -146,4 +146,4 @@ class Arguments:
 def read_run_id(said: object) -> UUID:
     if isinstance(said, str) and re.fullmatch(r"[0-9a-f]{32}", said):
         return UUID(hex=said)
-    raise missing(f"Run with id={str(said)[:80]} not found")
+    raise missing_resource(f"Run with id={str(said)[:80]} not found")

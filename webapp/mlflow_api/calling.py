@@ -31,16 +31,16 @@ def answer(
     except MlflowError as error:
         return error.response()
     except Problem as problem:
-        return errors.of_problem(problem)
+        return errors.from_problem(problem)
     except Http404 as error:
-        return errors.missing(str(error)).response()
+        return errors.missing_resource(str(error)).response()
     except RequestDataTooBig as error:
-        return errors.of_problem(Problem(413, str(error)))
+        return errors.from_problem(Problem(413, str(error)))
     except Exception as error:
         if passing := trouble.problem(error):
-            return errors.of_problem(passing)
+            return errors.from_problem(passing)
         logger.exception("a call of MLflow's API failed", extra={"path": request.path_info})
-        return errors.of_problem(server_error())
+        return errors.from_problem(server_error())
 
 
 def _token(request: HttpRequest, scopes: tuple[str, ...]) -> Token:

@@ -28,7 +28,7 @@ _ENTRY_BYTES = 1_000
 def mark(token: Token, tracked: TrackedRun, is_deleted: bool) -> None:
     """Hide the run from clients, or show it again. It still costs what it cost."""
     with _counted(token, tracked):
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         if held.is_deleted == is_deleted:
             return
         held.is_deleted = is_deleted
@@ -40,7 +40,7 @@ def mark(token: Token, tracked: TrackedRun, is_deleted: bool) -> None:
 def tag(token: Token, tracked: TrackedRun, tags: Mapping[str, str]) -> None:
     """Set tags of a run that others uploaded, as its page does: agents no longer change them."""
     with _counted(token, tracked):
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         labels.add_tags(held, tags)
         held.save(update_fields=["tags", "name"])
         run = locks.run(held.pk)
@@ -71,6 +71,6 @@ def remove(token: Token, tracked: TrackedRun, files: QuerySet[LoggedFile]) -> No
 
 @contextmanager
 def _counted(token: Token, tracked: TrackedRun) -> Iterator[None]:
-    taken = admission.Upload(tracked.pk, False, _ENTRY_BYTES)
+    taken = admission.UploadAmounts(tracked.pk, False, _ENTRY_BYTES)
     with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         yield

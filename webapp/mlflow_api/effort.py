@@ -27,7 +27,7 @@ long_ones: set[int] = set()
 """Workspaces with a search that is no longer short: one at a time."""
 
 
-def bounded(workspace_id: int, rows: Iterable[Row]) -> Iterator[Row]:
+def bound_effort(workspace_id: int, rows: Iterable[Row]) -> Iterator[Row]:
     """Yield the rows, until reading them and what is done with them takes too long.
 
     Raises:

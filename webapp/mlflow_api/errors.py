@@ -42,15 +42,15 @@ class MlflowError(Exception):
         return _response(_STATUSES[self.code], self.code, self.message, {})
 
 
-def invalid(message: str) -> MlflowError:
+def invalid_parameter(message: str) -> MlflowError:
     return MlflowError("INVALID_PARAMETER_VALUE", message)
 
 
-def missing(message: str) -> MlflowError:
+def missing_resource(message: str) -> MlflowError:
     return MlflowError("RESOURCE_DOES_NOT_EXIST", message)
 
 
-def of_problem(problem: Problem) -> JsonResponse:
+def from_problem(problem: Problem) -> JsonResponse:
     """Return the problem's reason, fix and status in MLflow's form."""
     code = _CODES.get(problem.status, "BAD_REQUEST" if problem.status < 500 else "INTERNAL_ERROR")
     message = " ".join(part for part in (problem.detail, problem.fix) if part)

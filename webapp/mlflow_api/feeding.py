@@ -23,7 +23,7 @@ from webapp.accounts.models import Token
 from webapp.ingest.upload import Upload
 from webapp.ingest.write import write_segments
 from webapp.mlflow_api import system_metrics
-from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.models import Feed, Logged, TrackedRun
 from webapp.mlflow_api.system_metrics import Sample
 
@@ -58,7 +58,7 @@ class Draft:
     ended_ms: int = 0
 
 
-def begin(tracked: TrackedRun, machine_id: str, node: str = "") -> Feed:
+def open_feed(tracked: TrackedRun, machine_id: str, node: str = "") -> Feed:
     """Return the feed of a node, new if none is open. Call with the run locked.
 
     The run's machine is the first node that is named.
@@ -73,7 +73,9 @@ def begin(tracked: TrackedRun, machine_id: str, node: str = "") -> Feed:
     if tracked.agent:
         return _within_agent(tracked)
     if len(feeds) >= MOST_FEEDS:
-        raise invalid(f"The run has {MOST_FEEDS} nodes or was started that often, the maximum.")
+        raise invalid_parameter(
+            f"The run has {MOST_FEEDS} nodes or was started that often, the maximum."
+        )
     is_first = not any(feed.node == node for feed in feeds)
     started_ms = _began_ms(tracked) if is_first else time.time_ns() // 1_000_000
     is_other = node and any(feed.node not in ("", node) for feed in feeds)
@@ -107,7 +109,7 @@ def drafts(tracked: TrackedRun, feed: Feed, metrics: Iterable[Metric]) -> list[D
         stretches[_since_ms(feed, metric.timestamp_ms) // STRETCH_MS].append(metric)
     if len(stretches) > MOST_STRETCHES:
         days = MOST_STRETCHES * STRETCH_MS // 86_400_000
-        raise invalid(f"Metrics of more than {days} days: log them in several batches.")
+        raise invalid_parameter(f"Metrics of more than {days} days: log them in several batches.")
     found = []
     for _, group in sorted(stretches.items()):
         _follow_samples(feed, group)
@@ -115,14 +117,14 @@ def drafts(tracked: TrackedRun, feed: Feed, metrics: Iterable[Metric]) -> list[D
     return found
 
 
-def end(feed: Feed, state: str, ended_ms: int) -> Draft:
+def end_session(feed: Feed, state: str, ended_ms: int) -> Draft:
     """Return the last segment of a session. Call with the run locked."""
     feed.is_ended = True
     logged = _numbered(feed, f"end {state} {ended_ms}")
     return Draft(feed, logged, (), state, ended_ms)
 
 
-def first(feed: Feed) -> Draft:
+def first_segment(feed: Feed) -> Draft:
     """Return an empty segment, with which a session begins. Call with the run locked."""
     return Draft(feed, _numbered(feed, "begin"), ())
 

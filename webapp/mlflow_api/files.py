@@ -10,12 +10,12 @@ from django.db.models import Q, QuerySet
 from django.http import HttpResponseBase
 
 from webapp.accounts.models import Token
-from webapp.database.bytewise import inside
+from webapp.database.bytewise import folder_condition
 from webapp.http.downloads import serve_object
 from webapp.ingest import artefacts
 from webapp.mlflow_api import changing
 from webapp.mlflow_api.arguments import read_run_id
-from webapp.mlflow_api.errors import MlflowError, invalid, missing
+from webapp.mlflow_api.errors import MlflowError, invalid_parameter, missing_resource
 from webapp.mlflow_api.models import LoggedFile, TrackedRun
 from webapp.mlflow_api.rights import Right
 from webapp.mlflow_api.scope import check_changeable, model_by_id
@@ -29,7 +29,7 @@ AT_ONCE = 100
 KIND = "mlflow"
 
 
-class Place:
+class ArtefactPath:
     """A path of the artefact store: `EXPERIMENT/RUN/artifacts/PATH`, or
     `EXPERIMENT/models/MODEL/artifacts/PATH`."""
 
@@ -37,7 +37,7 @@ class Place:
         """Parse a path. Raises MlflowError for a path that isn't one of a run or model that the
         right finds.
         """
-        parts = checked(path).split("/")
+        parts = check_path(path).split("/")
         self.model = ""
         if parts[1:2] == ["models"] and len(parts) > 3:
             model = model_by_id(token, parts[2])
@@ -66,29 +66,29 @@ def _found(token: Token, run_id: UUID, right: Right) -> TrackedRun:
 
 
 def _nothing_here() -> MlflowError:
-    return missing("There are no artefacts at this path.")
+    return missing_resource("There are no artefacts at this path.")
 
 
-def checked(path: str, may_be_empty: bool = False) -> str:
+def check_path(path: str, may_be_empty: bool = False) -> str:
     """Return the path without a slash at its end. Raises MlflowError."""
     path = path.strip("/")
     parts = path.split("/") if path else []
     bad = [part for part in parts if part in ("", ".", "..") or "\\" in part]
     if bad or len(path) > MOST_CHARS or not path.isprintable() or not (path or may_be_empty):
-        raise invalid("Invalid path.")
+        raise invalid_parameter("Invalid path.")
     return path
 
 
-def keep(token: Token, place: Place, sha256: str, file: BinaryIO) -> None:
+def keep_file(token: Token, place: ArtefactPath, sha256: str, file: BinaryIO) -> None:
     """Make the file durable; one of the same path is replaced. Raises MlflowError or Problem."""
     if not place.path:
-        raise invalid("Invalid path: it names no file.")
+        raise invalid_parameter("Invalid path: it names no file.")
     own = LoggedFile.objects.filter(tracked=place.tracked)
     is_new = not own.filter(model=place.model, path=place.path).exists()
     if not is_new:
         check_changeable(token, place.tracked)
     elif own.count() >= MOST_PATHS:
-        raise invalid(f"The run has {MOST_PATHS} files, the maximum.")
+        raise invalid_parameter(f"The run has {MOST_PATHS} files, the maximum.")
     name = place.path.rpartition("/")[2][-200:]
     said = artefacts.Description(KIND, name, "")
     run_id: UUID = place.tracked.pk
@@ -103,24 +103,24 @@ def keep(token: Token, place: Place, sha256: str, file: BinaryIO) -> None:
     )
 
 
-def answer(place: Place) -> HttpResponseBase:
+def answer(place: ArtefactPath) -> HttpResponseBase:
     """Answer the file as a download. Raises MlflowError."""
     found = _files(place.tracked, place.model).filter(path=place.path).first()
     if found is None:
-        raise missing(f"No such artefact: '{place.path[:200]}'")
+        raise missing_resource(f"No such artefact: '{place.path[:200]}'")
     artefact = found.artefact
     return serve_object(artefact.object_key, artefact.name, artefact.size_bytes)
 
 
-def remove(token: Token, place: Place) -> None:
+def remove(token: Token, place: ArtefactPath) -> None:
     """Forget the path, or all in this folder, as `changing.remove` does."""
     own = _files(place.tracked, place.model)
     if place.path:
-        own = own.filter(inside("path", place.path) | Q(path=place.path))
+        own = own.filter(folder_condition("path", place.path) | Q(path=place.path))
     changing.remove(token, place.tracked, own)
 
 
-def listed(tracked: TrackedRun, model: str, folder: str) -> list[dict[str, Any]]:
+def list_folder(tracked: TrackedRun, model: str, folder: str) -> list[dict[str, Any]]:
     """Return what is in a folder, by names; nothing for a file."""
     return list(_entries(_files(tracked, model), folder))
 

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from django.conf import settings
 
 from advisor import mlflow_names
-from advisor.mlflow_names import Place, place_of
+from advisor.mlflow_names import MetricPlace, place_of
 from advisor.store.opening import open_store
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from webapp.mlflow_api.models import TrackedRun
 from webapp.runs.history import node_histories
 
@@ -29,13 +29,13 @@ def points(tracked: TrackedRun, key: str) -> list[Point]:
     return sorted(found, key=lambda point: (point["timestamp"], point["step"]))
 
 
-def _readers(tracked: TrackedRun) -> Iterator[tuple[Reader, list[int]]]:
+def _readers(tracked: TrackedRun) -> Iterator[tuple[NodeReader, list[int]]]:
     run = tracked.run
     if run.started_at is None or run.ended_at is None:
         return
     store = open_store(settings.OBJECTS_URL)
     for node in node_histories(run):
-        reader = Reader(store, node)
+        reader = NodeReader(store, node)
         yield reader, reader.hours(run.started_at - _SLACK, run.ended_at + _SLACK)
 
 
@@ -51,7 +51,7 @@ def _events(tracked: TrackedRun, key: str) -> Iterator[Point]:
                     yield _point(key, value, data["timestamp"], step)
 
 
-def _samples(tracked: TrackedRun, key: str, place: Place) -> Iterator[Point]:
+def _samples(tracked: TrackedRun, key: str, place: MetricPlace) -> Iterator[Point]:
     """Yield the points of an agent's own series, if the agent measures the machine. Clients count
     their samples; the store doesn't, so the steps are those of the times.
     """
@@ -69,4 +69,9 @@ def _samples(tracked: TrackedRun, key: str, place: Place) -> Iterator[Point]:
 
 
 def _point(key: str, value: float, timestamp_ms: int, step: int) -> Point:
-    return {"key": key, "value": mlflow_names.plain(value), "timestamp": timestamp_ms, "step": step}
+    return {
+        "key": key,
+        "value": mlflow_names.to_json_number(value),
+        "timestamp": timestamp_ms,
+        "step": step,
+    }

@@ -8,7 +8,7 @@ from typing import Any
 
 from advisor import mlflow_names
 from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
-from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.feeding import Metric
 from webapp.mlflow_api.models import TrackedRun
 from webapp.runs import tags as page_tags
@@ -25,7 +25,7 @@ def metrics(arguments: Arguments) -> list[Metric]:
 
 def metric(each: Arguments) -> Metric:
     return Metric(
-        each.key(), each.number("value"), each.moment_ms("timestamp"), each.whole("step", 0)
+        each.key(), each.number("value"), each.moment_ms("timestamp"), each.whole_number("step", 0)
     )
 
 
@@ -35,7 +35,7 @@ def params(arguments: Arguments) -> dict[str, str]:
     for each in arguments.parts("params", MOST_PARAMS):
         key, value = each.key(), each.value(MOST_PARAM_CHARS)
         if found.setdefault(key, value) != value:
-            raise invalid(f"Duplicate parameter key: '{key}'.")
+            raise invalid_parameter(f"Duplicate parameter key: '{key}'.")
     return found
 
 
@@ -48,15 +48,15 @@ def add_params(tracked: TrackedRun, new: Mapping[str, str]) -> None:
     """Add parameters. Raises MlflowError for another value of a known parameter."""
     for key, value in new.items():
         if tracked.params.get(key, value) != value:
-            raise invalid(
+            raise invalid_parameter(
                 f"Changing param values is not allowed. Param with key='{key}' was already logged "
                 f"with value='{tracked.params[key][:200]}' for run ID='{tracked.pk.hex}'."
             )
-    tracked.params = bounded("parameters", {**tracked.params, **new})
+    tracked.params = check_labels("parameters", {**tracked.params, **new})
 
 
 def add_tags(tracked: TrackedRun, new: Mapping[str, str]) -> None:
-    tracked.tags = bounded("tags", {**tracked.tags, **new})
+    tracked.tags = check_labels("tags", {**tracked.tags, **new})
     tracked.name = tracked.tags.pop("mlflow.runName", "")[:500] or tracked.name
 
 
@@ -67,7 +67,7 @@ def check_shown(wanted: Mapping[str, str]) -> None:
     try:
         page_tags.check(wanted)
     except ValueError as error:
-        raise invalid(str(error)) from None
+        raise invalid_parameter(str(error)) from None
 
 
 def add_latest(tracked: TrackedRun, new: Iterable[Metric]) -> None:
@@ -77,19 +77,21 @@ def add_latest(tracked: TrackedRun, new: Iterable[Metric]) -> None:
         known = latest.get(one.key)
         order = (one.step, one.timestamp_ms, _order(one.value))
         if known is None or order >= (known[2], known[1], _order(float(known[0]))):
-            latest[one.key] = [mlflow_names.plain(one.value), one.timestamp_ms, one.step]
-    tracked.latest = bounded("metrics", latest)
+            latest[one.key] = [mlflow_names.to_json_number(one.value), one.timestamp_ms, one.step]
+    tracked.latest = check_labels("metrics", latest)
 
 
 def _order(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def bounded(what: str, values: dict[str, Any]) -> dict[str, Any]:
+def check_labels(what: str, values: dict[str, Any]) -> dict[str, Any]:
     if len(values) > MOST_KEYS:
-        raise invalid(f"The run would have more than {MOST_KEYS} {what}.")
+        raise invalid_parameter(f"The run would have more than {MOST_KEYS} {what}.")
     if size(values) > MOST_CHARS:
-        raise invalid(f"The {what} of the run would have more than {MOST_CHARS} characters.")
+        raise invalid_parameter(
+            f"The {what} of the run would have more than {MOST_CHARS} characters."
+        )
     return values
 
 

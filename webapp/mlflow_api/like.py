@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.errors import invalid_parameter
 
 MOST_CHARS = 500
 """The most characters of a pattern. Each may take a step over the whole text."""
@@ -29,7 +29,7 @@ class Like:
     def __init__(self, pattern: str, *, ignores_case: bool = False) -> None:
         """Parse a pattern. Raises MlflowError."""
         if len(pattern) > MOST_CHARS:
-            raise invalid(f"A LIKE pattern has more than {MOST_CHARS} characters.")
+            raise invalid_parameter(f"A LIKE pattern has more than {MOST_CHARS} characters.")
         self._ignores_case = ignores_case
         first, *others = _between_wildcards(_folded(pattern) if ignores_case else pattern)
         self._first = _piece(first)

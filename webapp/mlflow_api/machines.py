@@ -20,7 +20,7 @@ PARENT = "mlflow.parentRunId"
 _UNKNOWN_GPU = "unknown model"
 
 
-def of_new_run(
+def machine_of_new_run(
     workspace: Workspace, run_id: UUID, tags: Mapping[str, str], agent: Mapping[str, Any]
 ) -> NodeFacts:
     """Return what is known of the machine of a new run.
@@ -30,10 +30,10 @@ def of_new_run(
     """
     said = tags.get(f"{OUR_TAGS}machine_id", "")[: LIMITS.name_chars] or agent.get("machine", "")
     machine_id = said or _of_parent(workspace, tags) or f"mlflow-{run_id.hex}"
-    return as_said(known(workspace, machine_id), tags)
+    return as_said(known_machine(workspace, machine_id), tags)
 
 
-def known(workspace: Workspace, machine_id: str) -> NodeFacts:
+def known_machine(workspace: Workspace, machine_id: str) -> NodeFacts:
     """Return the machine as another run of the workspace has it, if one does."""
     nodes = Node.objects.filter(attempt__run__workspace=workspace, machine_id=machine_id)
     node = nodes.exclude(instance_type="").order_by("-pk").first()

@@ -13,7 +13,7 @@ from uuid import UUID
 from webapp.accounts.models import Token
 from webapp.mlflow_api import scope
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.errors import invalid_parameter
 
 ANYBODY = (Token.INGEST, Token.READ, Token.WRITE)
 READERS, UPLOADERS = (Token.READ, Token.INGEST), (Token.INGEST,)
@@ -61,7 +61,9 @@ def _model_id(said: Arguments) -> str:
 
 def _source_run_id(said: Arguments) -> UUID:
     if "source_run_id" not in said:
-        raise invalid("A model is logged within a run: begin one with mlflow.start_run().")
+        raise invalid_parameter(
+            "A model is logged within a run: begin one with mlflow.start_run()."
+        )
     return said.run_id_of("source_run_id")
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import Token, Workspace
-from webapp.mlflow_api.errors import MlflowError, missing
+from webapp.mlflow_api.errors import MlflowError, missing_resource
 from webapp.mlflow_api.models import LoggedModel, TrackedRun
 from webapp.runs import scope
 from webapp.runs.models import Job
@@ -64,7 +64,7 @@ def has_uploaded(token: Token, tracked: TrackedRun) -> bool:
     return tracked.run.uploaders.filter(pk=token.pk).exists()
 
 
-def locked(tracked: TrackedRun) -> TrackedRun:
+def lock_run(tracked: TrackedRun) -> TrackedRun:
     """Return the row as it is now, locked until the transaction ends."""
     held = TrackedRun.objects.select_for_update(of=("self",), no_key=True)
     return held.select_related("experiment", "run__job").get(pk=tracked.pk)
@@ -190,12 +190,12 @@ def _not_changeable(token: Token, otherwise: MlflowError) -> MlflowError:
 
 
 def _no_run(run_id: UUID) -> MlflowError:
-    return missing(f"Run with id={run_id.hex} not found")
+    return missing_resource(f"Run with id={run_id.hex} not found")
 
 
 def _no_model(model_id: str) -> MlflowError:
-    return missing(f"Logged model with ID '{model_id[:80]}' not found.")
+    return missing_resource(f"Logged model with ID '{model_id[:80]}' not found.")
 
 
 def _no_job(experiment_id: str) -> MlflowError:
-    return missing(f"No Experiment with id={experiment_id[:80]} exists")
+    return missing_resource(f"No Experiment with id={experiment_id[:80]} exists")

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from webapp.mlflow_api import effort
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.like import Like
 from webapp.mlflow_api.models import LoggedModel, TrackedRun
 
@@ -109,13 +109,15 @@ def conditions(text: str) -> Conditions:
     while text[at:].strip():
         match = _CONDITION.match(text, at) or _NULL.match(text, at)
         if match is None or len(found) == MOST_CONDITIONS:
-            raise invalid(f"Invalid filter, near '{text[at : at + 80]}'.")
+            raise invalid_parameter(f"Invalid filter, near '{text[at : at + 80]}'.")
         found.append(_condition(match))
         at = match.end()
         if text[at:].strip():
             joined = _AND.match(text, at)
             if joined is None:
-                raise invalid(f"Invalid filter: expected AND near '{text[at : at + 80]}'.")
+                raise invalid_parameter(
+                    f"Invalid filter: expected AND near '{text[at : at + 80]}'."
+                )
             at = joined.end()
     return Conditions(tuple(found))
 
@@ -133,13 +135,13 @@ def _value(group: str, key: str, op: str, said: str) -> Any:
     is_like = op in ("LIKE", "ILIKE")
     if group == "metrics" or (group == "attributes" and key in _NUMERIC):
         if is_like:
-            raise invalid(f"{op} compares texts, and '{key}' is a number.")
+            raise invalid_parameter(f"{op} compares texts, and '{key}' is a number.")
         try:
             return float(said.strip("'\""))
         except ValueError:
-            raise invalid(f"Expected a number for '{key}'.") from None
+            raise invalid_parameter(f"Expected a number for '{key}'.") from None
     if said[0] not in "'\"":
-        raise invalid(f"Expected a quoted text for '{key}'.")
+        raise invalid_parameter(f"Expected a quoted text for '{key}'.")
     return Like(said[1:-1], ignores_case=op == "ILIKE") if is_like else said[1:-1]
 
 
@@ -149,7 +151,7 @@ def _place(match: re.Match[str]) -> tuple[str, str]:
         said, _, key = key.partition(".")
     group = _GROUPS.get((said or "attribute").lower())
     if group is None:
-        raise invalid(f"Invalid entity type '{said}'.")
+        raise invalid_parameter(f"Invalid entity type '{said}'.")
     return group, _ALIASES.get(key.lower(), key) if group == "attributes" else key
 
 
@@ -165,7 +167,7 @@ class Order:
         """Return the values by which a row is sorted."""
         return tuple(_cut(facts.get(group, {}).get(key)) for group, key, _ in self.keys)
 
-    def sorted(self, rows: Iterable[tuple[Found, tuple[Any, ...]]]) -> list[Found]:
+    def sort(self, rows: Iterable[tuple[Found, tuple[Any, ...]]]) -> list[Found]:
         """Sort rows with their `values`. Unknown ones come last; equal ones keep their order."""
         ordered = list(rows)
         for place, (_, _, is_down) in reversed(list(enumerate(self.keys))):
@@ -182,7 +184,7 @@ def order(clauses: Sequence[str]) -> Order:
     for clause in clauses:
         match = _ORDER.match(clause) if len(clause) <= MOST_CLAUSE_CHARS else None
         if match is None:
-            raise invalid(f"Invalid order_by clause '{clause[:80]}'.")
+            raise invalid_parameter(f"Invalid order_by clause '{clause[:80]}'.")
         keys.append((*_place(match), (match["down"] or "").upper() == "DESC"))
     return Order(tuple(keys))
 
@@ -199,14 +201,14 @@ def _sortable(value: Any) -> tuple[int, Any]:
     return (0, value) if isinstance(value, (int, float)) else (1, str(value))
 
 
-def found(
+def matching_rows(
     workspace_id: int, rows: Iterable[tuple[Found, Facts]], conditions: Conditions, order: Order
 ) -> list[tuple[Found, tuple[Any, ...]]]:
     """Return the rows that meet the conditions, with what they are sorted by.
 
     Raises MlflowError or Problem if that takes too long.
     """
-    looked_at = effort.bounded(workspace_id, rows)
+    looked_at = effort.bound_effort(workspace_id, rows)
     return [(row, order.values(facts)) for row, facts in looked_at if conditions.hold(facts)]
 
 
@@ -234,12 +236,12 @@ def page(
     rows: Sequence[Found], said: Arguments, most_a_page: int = MOST_A_PAGE
 ) -> tuple[Sequence[Found], dict[str, str]]:
     """Return the rows of the page asked for, and the token of the next one, if any."""
-    most = said.whole("max_results", most_a_page)
+    most = said.whole_number("max_results", most_a_page)
     if not 1 <= most <= MOST_ASKED:
-        raise invalid(f"Invalid value for 'max_results': 1 to {MOST_ASKED}.")
+        raise invalid_parameter(f"Invalid value for 'max_results': 1 to {MOST_ASKED}.")
     token = said.text("page_token", default="")
     if token and not (token.isdecimal() and len(token) < 10):
-        raise invalid("Invalid page token.")
+        raise invalid_parameter("Invalid page token.")
     begin = int(token or 0)
     end = begin + min(most, most_a_page)
     return rows[begin:end], {"next_page_token": str(end)} if end < len(rows) else {}

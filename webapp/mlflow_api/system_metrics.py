@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trimtab.wire import Block
 
-from advisor.mlflow_names import Place
+from advisor.mlflow_names import MetricPlace
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Sample:
     value: float
 
 
-def sample(place: Place, time_ms: int, value: float) -> Sample:
+def sample(place: MetricPlace, time_ms: int, value: float) -> Sample:
     return Sample(place.series, time_ms, value * place.factor)
 
 

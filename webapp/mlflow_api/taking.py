@@ -19,7 +19,7 @@ from webapp.runs.history import facts
 from webapp.runs.models import Node
 
 
-def take(
+def log_values(
     token: Token,
     tracked: TrackedRun,
     metrics: Sequence[Metric] = (),
@@ -33,9 +33,9 @@ def take(
         Problem: 429 beyond a quota.
     """
     params, tags = params or {}, tags or {}
-    taken = admission.Upload(tracked.pk, False, labels.size(params) + labels.size(tags))
+    taken = admission.UploadAmounts(tracked.pk, False, labels.size(params) + labels.size(tags))
     with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         labels.add_params(held, params)
         labels.add_tags(held, tags)
         labels.add_latest(held, metrics)
@@ -55,19 +55,20 @@ def take(
 def change(token: Token, tracked: TrackedRun, status: str, ended_ms: int | None) -> TrackedRun:
     """Set the run's status: an end ends its sessions, and a run that continues has a new one."""
     with transaction.atomic():
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         going = [feed for feed in held.feeds.all() if not feed.is_ended]
         drafts = []
         if status in mlflow_names.STATES:
             held.ended_ms = ended_ms
             if not held.agent:
                 drafts = [
-                    feeding.end(feed, mlflow_names.STATES[status], ended_ms or 0) for feed in going
+                    feeding.end_session(feed, mlflow_names.STATES[status], ended_ms or 0)
+                    for feed in going
                 ]
         else:
             held.ended_ms = None
             if not going:
-                drafts = [feeding.first(feeding.begin(held, _machine_id(held)))]
+                drafts = [feeding.first_segment(feeding.open_feed(held, _machine_id(held)))]
         held.status = status
         held.save()
     feeding.send(token, held, drafts)
@@ -101,7 +102,7 @@ def _feed(held: TrackedRun, node: str) -> Feed:
     feeds = list(held.feeds.filter(node=node).order_by("pk")) or list(held.feeds.order_by("pk"))
     if feeds and all(feed.is_ended for feed in held.feeds.all()):
         return feeds[-1]
-    return feeding.begin(held, _machine_id(held), node)
+    return feeding.open_feed(held, _machine_id(held), node)
 
 
 def _machine_id(held: TrackedRun) -> str:
@@ -116,7 +117,7 @@ def _declare_machine(token: Token, held: TrackedRun, feed: Feed) -> None:
         return
     machine = facts(node)
     if not machine.instance_type:
-        machine = machines.known(token.workspace, feed.machine_id)
+        machine = machines.known_machine(token.workspace, feed.machine_id)
     machine = machines.with_gpus(machines.as_said(machine, held.tags), feed.gpus)
     said = Declaration(held.pk, held.run.job.key, feed.attempt, feed.session_id, machine)
     declarations.store_declaration(token.workspace, said, 0, token)

@@ -13,7 +13,7 @@ from webapp.mlflow_api import files
 from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.calling import answer
 from webapp.mlflow_api.errors import MlflowError
-from webapp.mlflow_api.files import Place
+from webapp.mlflow_api.files import ArtefactPath
 from webapp.mlflow_api.methods import METHODS
 from webapp.mlflow_api.rights import ANYBODY, FILES
 
@@ -29,7 +29,7 @@ def call(request: HttpRequest, method: str) -> HttpResponseBase:
     def called(token: Token) -> HttpResponseBase:
         if known is None:
             raise _unknown(request)
-        said = Arguments.of(request)
+        said = Arguments.from_request(request)
         return JsonResponse(known(token, said.naming(row_id) if row_id else said))
 
     return answer(request, called, known.right.scopes if known else ANYBODY)
@@ -49,8 +49,8 @@ def list_files(request: HttpRequest) -> HttpResponseBase:
     def called(token: Token) -> HttpResponseBase:
         if right is None:
             raise _unknown(request)
-        place = Place(token, request.GET.get("path", ""), right)
-        return JsonResponse({"files": files.listed(place.tracked, place.model, place.path)})
+        place = ArtefactPath(token, request.GET.get("path", ""), right)
+        return JsonResponse({"files": files.list_folder(place.tracked, place.model, place.path)})
 
     return answer(request, called, right.scopes if right else ANYBODY)
 
@@ -63,14 +63,14 @@ def file(request: HttpRequest, path: str) -> HttpResponseBase:
     def called(token: Token) -> HttpResponseBase:
         if right is None:
             raise _unknown(request)
-        place = Place(token, path, right)
+        place = ArtefactPath(token, path, right)
         if request.method == "GET":
             return files.answer(place)
         if request.method == "DELETE":
             files.remove(token, place)
         else:
             with artefacts.stream_file(request) as (content, sha256):
-                files.keep(token, place, sha256, content)
+                files.keep_file(token, place, sha256, content)
         if right.is_upload:
             uploaders.remember_uploader(token, place.tracked.pk)
         return JsonResponse({})

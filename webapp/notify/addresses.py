@@ -15,7 +15,7 @@ from webapp.notify.models import Mail
 _signer = signing.Signer(salt="webapp.notify.unsubscribe")
 
 
-def absolute(path: str) -> str:
+def absolute_url(path: str) -> str:
     return f"{settings.BASE_URL}{path}"
 
 
@@ -25,7 +25,7 @@ def sender_domain() -> str:
 
 
 def unsubscribe_url(mail: Mail) -> str:
-    return absolute(reverse("notify:unsubscribe", args=[unsubscribe_token(mail)]))
+    return absolute_url(reverse("notify:unsubscribe", args=[unsubscribe_token(mail)]))
 
 
 def unsubscribe_token(mail: Mail) -> str:

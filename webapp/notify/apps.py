@@ -21,4 +21,4 @@ class NotifyConfig(AppConfig):
         register(queue.KIND)
         register(password_reset.KIND)
         password_reset_asked.connect(password_reset.request)
-        post_save.connect(subscriptions.begin, sender=Membership)
+        post_save.connect(subscriptions.subscribe_member, sender=Membership)

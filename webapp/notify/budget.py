@@ -9,9 +9,9 @@ from django.db.models import Q, QuerySet
 from django.urls import reverse
 
 from advisor.costing.budget import FORECAST_OVER, OVER
-from webapp.notify.addresses import absolute
+from webapp.notify.addresses import absolute_url
 from webapp.notify.models import Mail
-from webapp.notify.notification_kind import Content, Due, Kind
+from webapp.notify.notification_kind import DueNotification, MailContent, NotificationKind
 from webapp.notify.text import one_line
 from webapp.notify.wanted import wanted_by_workspace
 from webapp.spend.models import BudgetAlert
@@ -23,7 +23,7 @@ LOOK_BACK = timedelta(days=7)
 MOST_NAME_CHARACTERS = 90
 
 
-def due(now: datetime) -> Iterator[Due]:
+def due_alerts(now: datetime) -> Iterator[DueNotification]:
     """Yield the recent alerts, for the members who were subscribed at that time."""
     wanted = wanted_by_workspace(ID)
     news = _holding().filter(reached_at__gte=now - LOOK_BACK, budget__workspace__in=wanted)
@@ -31,10 +31,12 @@ def due(now: datetime) -> Iterator[Due]:
         workspace_id = alert.budget.workspace_id
         for each in wanted[workspace_id]:
             if each.since <= alert.reached_at:
-                yield Due(each.membership.user_id, workspace_id, str(alert.pk), _subject(alert))
+                yield DueNotification(
+                    each.membership.user_id, workspace_id, str(alert.pk), _subject(alert)
+                )
 
 
-def content(mail: Mail) -> Content | None:
+def content(mail: Mail) -> MailContent | None:
     """Return the mail's content, or None if the budget was deleted meanwhile."""
     own = _holding().filter(budget__workspace=mail.workspace_id)
     alert = own.filter(pk=int(mail.subject_key)).first()
@@ -45,10 +47,10 @@ def content(mail: Mail) -> Content | None:
         "name": one_line(alert.budget),
         "title": _subject(alert),
         "month": f"{alert.month:%B %Y}",
-        "budgets_url": absolute(reverse("spend:budgets")),
-        "spend_url": absolute(f"{reverse('spend:spend')}?month={alert.month:%Y-%m}"),
+        "budgets_url": absolute_url(reverse("spend:budgets")),
+        "spend_url": absolute_url(f"{reverse('spend:spend')}?month={alert.month:%Y-%m}"),
     }
-    return Content(_subject(alert), "notify/budget", context)
+    return MailContent(_subject(alert), "notify/budget", context)
 
 
 def _holding() -> QuerySet[BudgetAlert]:
@@ -73,10 +75,10 @@ def _subject(alert: BudgetAlert) -> str:
     return f"{name}: {spent} of {amount} spent"
 
 
-KIND = Kind(
+KIND = NotificationKind(
     id=ID,
     title="Budgets",
     description="A budget is forecast to be exceeded, has reached its threshold, or is exceeded.",
-    due=due,
+    due=due_alerts,
     content=content,
 )

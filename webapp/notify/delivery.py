@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 
-from webapp.background.claims import Claim
+from webapp.background.claims import WorkClaim
 from webapp.notify import queue, recipients, subscriptions
 from webapp.notify.channels import channels
-from webapp.notify.channels.channel import Channel, Connection, Failure
+from webapp.notify.channels.channel import Channel, ChannelConnection, DeliveryFailure
 from webapp.notify.kinds import KINDS
 from webapp.notify.message import Message, message, test_message
 from webapp.notify.models import Mail
-from webapp.notify.notification_kind import Content, NotYetError
+from webapp.notify.notification_kind import MailContent, NotYetError
 
 MOST_SECONDS = 30
 """The time after which a slow server releases the worker. The next batch continues."""
@@ -57,7 +57,7 @@ def _send_by(channel: Channel, mail_ids: list[int]) -> None:
         _send_over(channel, connection, mail_ids)
 
 
-def _send_over(channel: Channel, connection: Connection, mail_ids: Iterable[int]) -> None:
+def _send_over(channel: Channel, connection: ChannelConnection, mail_ids: Iterable[int]) -> None:
     """Send until all are sent, the time is over, or the connection is closed."""
     until = time.monotonic() + MOST_SECONDS
     for mail_id in mail_ids:
@@ -65,7 +65,7 @@ def _send_over(channel: Channel, connection: Connection, mail_ids: Iterable[int]
             return
 
 
-def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
+def _send_one(channel: Channel, connection: ChannelConnection, mail_id: int) -> bool:
     """Send one message. Returns False if the connection can't be used again."""
     held = queue.claim(mail_id)
     if held is None:
@@ -80,11 +80,11 @@ def _send_one(channel: Channel, connection: Connection, mail_id: int) -> bool:
         return True
     except Exception as error:
         return _failed(held, channel.failure(error), error)
-    queue.sent(held)
+    queue.mark_sent(held)
     return True
 
 
-def _message(channel: Channel, held: Claim[Mail]) -> Message | None:
+def _message(channel: Channel, held: WorkClaim[Mail]) -> Message | None:
     """Return the message, or None if it was withdrawn."""
     mail = held.row
     content = _content(held)
@@ -97,7 +97,7 @@ def _message(channel: Channel, held: Claim[Mail]) -> Message | None:
     return message(mail, KINDS[mail.kind], content, target)
 
 
-def _content(held: Claim[Mail]) -> Content | None:
+def _content(held: WorkClaim[Mail]) -> MailContent | None:
     mail = held.row
     if not subscriptions.still_wants(mail):
         queue.withdraw(held, "The recipient unsubscribed before the mail was sent.")
@@ -108,7 +108,7 @@ def _content(held: Claim[Mail]) -> Content | None:
     return content
 
 
-def _failed(held: Claim[Mail], failure: Failure, error: Exception) -> bool:
+def _failed(held: WorkClaim[Mail], failure: DeliveryFailure, error: Exception) -> bool:
     """Record what went wrong. Returns whether the connection can still be used."""
     if failure.is_final:
         queue.fail(held, failure.text)

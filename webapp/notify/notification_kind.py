@@ -11,7 +11,7 @@ from webapp.notify.models import Mail
 
 
 @dataclass(frozen=True)
-class Due:
+class DueNotification:
     """A person who should be notified about a subject."""
 
     user_id: int
@@ -21,7 +21,7 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Content:
+class MailContent:
     """The content of a mail. `template` is rendered with `context`, as `.txt` and as `.html`."""
 
     subject: str
@@ -36,13 +36,13 @@ class NotYetError(Exception):
 
 
 @dataclass(frozen=True)
-class Kind:
+class NotificationKind:
     """One kind of mail, as the settings list it."""
 
     id: str
     title: str
     description: str
-    due: Callable[[datetime], Iterable[Due]]
+    due: Callable[[datetime], Iterable[DueNotification]]
     """Everybody who should have one by now, including those who already do."""
-    content: Callable[[Mail], Content | None]
+    content: Callable[[Mail], MailContent | None]
     """The mail's content; None if it no longer applies and isn't sent. Raises NotYetError."""

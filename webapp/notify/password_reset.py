@@ -16,7 +16,7 @@ from django.utils import timezone
 from webapp.accounts import mails, passwords
 from webapp.accounts.models import User
 from webapp.background import claims, waking
-from webapp.background.kinds import HIDDEN, Kind, Limits
+from webapp.background.kinds import HIDDEN, WorkKind, WorkLimits
 from webapp.notify.channels.mail import CHANNEL
 from webapp.notify.models import PasswordReset
 
@@ -25,13 +25,13 @@ MOST_AN_HOUR = 3
 """The most mails of an account in an hour, so that nobody can flood a mailbox."""
 KEPT = timedelta(days=1)
 _LEASE = timedelta(seconds=CHANNEL.most_seconds)
-KIND = Kind(
+KIND = WorkKind(
     id="password_reset",
     title="Password reset mail",
     model=PasswordReset,
     work="webapp.notify.password_reset.send",
     key="pk",
-    limits=Limits(
+    limits=WorkLimits(
         lease=_LEASE,
         # Six attempts take a quarter of an hour on average: later, the person has asked again.
         max_attempts=6,
@@ -67,7 +67,7 @@ def send(reset_id: int, **_: object) -> bool:
         except Exception as error:
             _failed(held, error)
             return True
-    claims.finish(held)
+    claims.finish_work(held)
     return True
 
 
@@ -97,8 +97,8 @@ def _send(user: User) -> None:
     mail.send()
 
 
-def _failed(held: claims.Claim[PasswordReset], error: Exception) -> None:
+def _failed(held: claims.WorkClaim[PasswordReset], error: Exception) -> None:
     failure = CHANNEL.failure(error)
     is_ours = not isinstance(error, OSError)
     logger.warning("password mail not sent", extra={"error": failure.text}, exc_info=is_ours)
-    (claims.give_up if failure.is_final else claims.fail)(held, failure.text)
+    (claims.mark_failed if failure.is_final else claims.fail)(held, failure.text)

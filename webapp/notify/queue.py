@@ -12,24 +12,24 @@ from datetime import timedelta
 from django.utils import timezone
 
 from webapp.background import claims
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.notify import recipients
 from webapp.notify.channels import channels
 from webapp.notify.models import Mail
-from webapp.notify.notification_kind import Due
+from webapp.notify.notification_kind import DueNotification
 from webapp.notify.text import one_line
 
 MOST_AT_ONCE = 50
 MOST_ERROR_CHARACTERS = 500
 # Time limit for one mail, and the delay until a killed worker is replaced.
 _LEASE = timedelta(seconds=max(channel.most_seconds for channel in channels().values()))
-KIND = Kind(
+KIND = WorkKind(
     id="mail",
     title="Mail",
     model=Mail,
     work="webapp.notify.delivery.send",
     key="pk",
-    limits=Limits(
+    limits=WorkLimits(
         lease=_LEASE,
         # 30 attempts take half a day on average.
         max_attempts=30,
@@ -47,7 +47,7 @@ KIND = Kind(
 )
 
 
-def write(kind: str, due: Iterable[Due], domain: str) -> int:
+def write(kind: str, due: Iterable[DueNotification], domain: str) -> int:
     """Write a row per channel for each notification that has none. Returns how many were written.
 
     A notification with a row on any channel is skipped, so a person's new channel starts with the
@@ -59,7 +59,7 @@ def write(kind: str, due: Iterable[Due], domain: str) -> int:
     return len(new)
 
 
-def _unwritten(kind: str, due: list[Due]) -> list[Due]:
+def _unwritten(kind: str, due: list[DueNotification]) -> list[DueNotification]:
     keys = sorted({each.subject_key for each in due})
     written: set[tuple[int, str]] = set()
     for start in range(0, len(keys), 500):
@@ -68,7 +68,7 @@ def _unwritten(kind: str, due: list[Due]) -> list[Due]:
     return [each for each in due if (each.user_id, each.subject_key) not in written]
 
 
-def _row(kind: str, due: Due, channel: str, domain: str) -> Mail:
+def _row(kind: str, due: DueNotification, channel: str, domain: str) -> Mail:
     mail = Mail(
         user_id=due.user_id,
         workspace_id=due.workspace_id,
@@ -92,34 +92,34 @@ def by_channel(mail_ids: Iterable[int]) -> dict[str, list[int]]:
     return grouped
 
 
-def claim(mail_id: int) -> claims.Claim[Mail] | None:
+def claim(mail_id: int) -> claims.WorkClaim[Mail] | None:
     """Take a due mail; None if there is nothing to do or another worker has it."""
     return claims.claim(KIND, mail_id, due_at__lte=timezone.now())
 
 
-def sent(held: claims.Claim[Mail]) -> None:
+def mark_sent(held: claims.WorkClaim[Mail]) -> None:
     """Mark it as sent, even if another worker holds the lease by now."""
     now = timezone.now()
-    if not claims.finish(held, state=Mail.SENT, sent_at=now):
+    if not claims.finish_work(held, state=Mail.SENT, sent_at=now):
         mail = Mail.objects.filter(pk=held.pk)
         mail.update(state=Mail.SENT, sent_at=now, done=held.row.wanted, error="", given_up_at=None)
 
 
-def withdraw(held: claims.Claim[Mail], reason: str) -> None:
+def withdraw(held: claims.WorkClaim[Mail], reason: str) -> None:
     """Mark it as done without sending it, for this reason."""
-    claims.finish(held, state=Mail.WITHDRAWN, error=reason)
+    claims.finish_work(held, state=Mail.WITHDRAWN, error=reason)
 
 
-def fail(held: claims.Claim[Mail], error: str) -> None:
+def fail(held: claims.WorkClaim[Mail], error: str) -> None:
     """Give up: keep the reason for people to see. It isn't retried automatically."""
-    claims.give_up(held, one_line(error, MOST_ERROR_CHARACTERS))
+    claims.mark_failed(held, one_line(error, MOST_ERROR_CHARACTERS))
 
 
-def retry_later(held: claims.Claim[Mail], error: str) -> None:
+def retry_later(held: claims.WorkClaim[Mail], error: str) -> None:
     """Try again after a pause, unless that was the last attempt."""
     claims.fail(held, one_line(error, MOST_ERROR_CHARACTERS))
 
 
-def send_again(mail: Mail) -> bool:
+def retry_mail(mail: Mail) -> bool:
     """Retry a failed mail because a person asked for it. Returns False if it hasn't failed."""
-    return claims.try_again(KIND, Mail.objects.filter(pk=mail.pk)) == 1
+    return claims.retry_failed(KIND, Mail.objects.filter(pk=mail.pk)) == 1

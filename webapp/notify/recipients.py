@@ -13,10 +13,10 @@ from webapp.accounts.models import Membership, User, Workspace
 from webapp.notify.channels import channels
 from webapp.notify.channels.channel import Channel
 from webapp.notify.models import ChannelSettings
-from webapp.notify.notification_kind import Due
+from webapp.notify.notification_kind import DueNotification
 
 
-def by_channel(due: list[Due]) -> Iterator[tuple[Due, str]]:
+def by_channel(due: list[DueNotification]) -> Iterator[tuple[DueNotification, str]]:
     """Yield pairs of notification and each channel that reaches its person."""
     with_form = {channel.id for channel in channels().values() if channel.form is not None}
     reached = _reached(due) if with_form else set()
@@ -27,7 +27,7 @@ def by_channel(due: list[Due]) -> Iterator[tuple[Due, str]]:
                 yield each, channel_id
 
 
-def _reached(due: list[Due]) -> set[tuple[int, int, str]]:
+def _reached(due: list[DueNotification]) -> set[tuple[int, int, str]]:
     held = ChannelSettings.objects.filter(
         membership__workspace__in={each.workspace_id for each in due}
     )
@@ -44,18 +44,18 @@ def target(channel: Channel, user: User, workspace: Workspace) -> str | None:
     return channel.target(user, held.entered) if held else None
 
 
-def entered(channel: Channel, member: Membership) -> dict[str, Any] | None:
+def read_settings(channel: Channel, member: Membership) -> dict[str, Any] | None:
     """Return the person's settings, or None if they haven't filled in the form."""
     held = ChannelSettings.objects.filter(channel=channel.id, membership=member).first()
     return held.entered if held else None
 
 
-def fill_in(channel: Channel, member: Membership, values: dict[str, Any]) -> None:
+def save_settings(channel: Channel, member: Membership, values: dict[str, Any]) -> None:
     """Save the settings, so that the channel reaches this person."""
     ChannelSettings.objects.update_or_create(
         channel=channel.id, membership=member, defaults={"entered": values}
     )
 
 
-def switch_off(channel: Channel, member: Membership) -> None:
+def delete_settings(channel: Channel, member: Membership) -> None:
     ChannelSettings.objects.filter(channel=channel.id, membership=member).delete()

@@ -13,9 +13,14 @@ from advisor.advice.recommendation import MOST_RISK_MAILED
 from advisor.sizing.doubt import doubts
 from webapp.advice.models import Recommendation
 from webapp.advice.selectors.savings import saving_of
-from webapp.notify.addresses import absolute
+from webapp.notify.addresses import absolute_url
 from webapp.notify.models import Mail
-from webapp.notify.notification_kind import Content, Due, Kind, NotYetError
+from webapp.notify.notification_kind import (
+    DueNotification,
+    MailContent,
+    NotificationKind,
+    NotYetError,
+)
 from webapp.notify.text import one_line
 from webapp.notify.wanted import wanted_by_workspace
 from webapp.runs.history import facts
@@ -29,7 +34,7 @@ UNREAD = ("evidence", "assumptions", "candidates", "how_to_apply")
 MOST_JOB_CHARACTERS, MOST_TITLE_CHARACTERS = 60, 90
 
 
-def due(now: datetime) -> Iterator[Due]:
+def due_recommendations(now: datetime) -> Iterator[DueNotification]:
     """Yield the best final recommendation of each job, the first one on its pages, for members who
     were subscribed at that time.
     """
@@ -47,10 +52,10 @@ def due(now: datetime) -> Iterator[Due]:
         for each in subscriptions[row.job.workspace_id]:
             if each.since <= row.created_at:
                 workspace_id = row.job.workspace_id
-                yield Due(each.membership.user_id, workspace_id, str(row.uuid), about)
+                yield DueNotification(each.membership.user_id, workspace_id, str(row.uuid), about)
 
 
-def content(mail: Mail) -> Content | None:
+def content(mail: Mail) -> MailContent | None:
     """Return the mail's content; None if it was followed, dismissed or replaced meanwhile. Raises
     NotYetError while its run is analysed again.
     """
@@ -74,10 +79,10 @@ def content(mail: Mail) -> Content | None:
         "dimension": one_line(shown.words(advice.risk_dimension)),
         "evidence": [one_line(text, 500) for text in advice.evidence],
         "assumptions": [one_line(text, 500) for text in advice.assumptions],
-        "advice_url": absolute(reverse("dashboard:run", args=[advice.run_id])) + "#advice",
-        "job_url": absolute(reverse("dashboard:job", args=[advice.job.uuid])),
+        "advice_url": absolute_url(reverse("dashboard:run", args=[advice.run_id])) + "#advice",
+        "job_url": absolute_url(reverse("dashboard:job", args=[advice.job.uuid])),
     }
-    return Content(_subject(job, title, advice), "notify/recommendation", context)
+    return MailContent(_subject(job, title, advice), "notify/recommendation", context)
 
 
 def _holding() -> QuerySet[Recommendation]:
@@ -115,10 +120,10 @@ def _subject(job: str, title: str, advice: Recommendation) -> str:
     return f"{subject} (saves {least}{shown.usd(saving.monthly_usd)} a month)"
 
 
-KIND = Kind(
+KIND = NotificationKind(
     id=ID,
     title="Recommendations",
     description="The change that would save most in a job, when the run behind it has finished.",
-    due=due,
+    due=due_recommendations,
     content=content,
 )

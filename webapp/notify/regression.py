@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from webapp.analysis.models import Regression
 from webapp.analysis.selectors.verdict import verdict_of
-from webapp.notify.addresses import absolute
+from webapp.notify.addresses import absolute_url
 from webapp.notify.models import Mail
-from webapp.notify.notification_kind import Content, Due, Kind
+from webapp.notify.notification_kind import DueNotification, MailContent, NotificationKind
 from webapp.notify.text import one_line
 from webapp.notify.wanted import wanted_by_workspace
 from webapp.runs.models import Run
@@ -29,7 +29,7 @@ AT_MOST_EVERY = timedelta(days=1)
 MOST_JOB_CHARACTERS = 60
 
 
-def due(now: datetime) -> Iterator[Due]:
+def due_regressions(now: datetime) -> Iterator[DueNotification]:
     """Yield what began or ended, for members who were subscribed at that time."""
     wanted, states = wanted_by_workspace(ID), _states()
     held_back = _told_lately(now)
@@ -43,10 +43,10 @@ def due(now: datetime) -> Iterator[Due]:
             if not event or each.since > row.opened_at or (user_id, row.job_id) in held_back:
                 continue
             held_back.add((user_id, row.job_id))
-            yield Due(user_id, row.job.workspace_id, _key(row, event), _subject(row))
+            yield DueNotification(user_id, row.job.workspace_id, _key(row, event), _subject(row))
 
 
-def content(mail: Mail) -> Content | None:
+def content(mail: Mail) -> MailContent | None:
     """Return the mail's content; None if its news no longer holds."""
     since, _, event = mail.subject_key.partition(":")
     row = _holding().filter(job__workspace=mail.workspace_id, since=UUID(since)).first()
@@ -59,10 +59,10 @@ def content(mail: Mail) -> Content | None:
         "job": one_line(row.job.name),
         "is_over": event == ENDED,
         "causes": [one_line(cause) for cause in verdict.causes] if verdict else [],
-        "job_url": absolute(reverse("dashboard:job", args=[row.job.uuid])),
-        "run_url": absolute(reverse("dashboard:run", args=[row.since_id])),
+        "job_url": absolute_url(reverse("dashboard:job", args=[row.job.uuid])),
+        "run_url": absolute_url(reverse("dashboard:run", args=[row.since_id])),
     }
-    return Content(_subject(row), "notify/regression", context)
+    return MailContent(_subject(row), "notify/regression", context)
 
 
 def _event(row: Regression, user_id: int, states: dict[tuple[int, str], str]) -> str:
@@ -129,11 +129,11 @@ def _subject(row: Regression) -> str:
     return f"{job}: {shown.signed_share(row.change)} machine time for the same work {since}"
 
 
-KIND = Kind(
+KIND = NotificationKind(
     id=ID,
     title="Regressions",
     description="A job takes longer for the same work, confirmed by a second run, and its end. "
     "At most one mail a day for a job.",
-    due=due,
+    due=due_regressions,
     content=content,
 )

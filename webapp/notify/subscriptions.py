@@ -12,7 +12,7 @@ from webapp.notify.kinds import KINDS
 from webapp.notify.models import Mail, Subscription
 
 
-def begin(instance: Membership, created: bool, raw: bool, **_: Any) -> None:
+def subscribe_member(instance: Membership, created: bool, raw: bool, **_: Any) -> None:
     """Subscribe a new member at once: they get mails about everything from now on.
 
     Receives Django's `post_save`; `raw` rows are restored ones.

@@ -77,10 +77,10 @@ def rows_elsewhere(workspace: Workspace, regions: Collection[str], key: PriceKey
     names.add(provider(key.provider).short_name(key.instance_type))
     ours = Q(workspace=None) | Q(workspace=workspace)
     found = Price.objects.filter(ours, provider=key.provider, region__in=regions)
-    return [plain(row) for row in found.filter(instance_type__in=names)]
+    return [to_price_row(row) for row in found.filter(instance_type__in=names)]
 
 
-def plain(row: Price) -> PriceRow:
+def to_price_row(row: Price) -> PriceRow:
     """Converts a row for the advisor."""
     key = PriceKey(
         provider=row.provider,

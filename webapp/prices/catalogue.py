@@ -25,7 +25,7 @@ _BATCH = 500
 
 
 @dataclass
-class Report:
+class CatalogueReport:
     """Result of reading a provider's file. `skipped`: lines that were left out, by reason."""
 
     provider: str
@@ -37,7 +37,9 @@ class Report:
 
 
 @transaction.atomic
-def read(file: TextIO, provider: str, as_of: datetime, regions: Collection[str] = ()) -> Report:
+def read(
+    file: TextIO, provider: str, as_of: datetime, regions: Collection[str] = ()
+) -> CatalogueReport:
     """Write a provider's prices and machines as of that time. Nothing is written if it fails.
 
     Args:
@@ -47,7 +49,7 @@ def read(file: TextIO, provider: str, as_of: datetime, regions: Collection[str] 
         CatalogueError: the file can't be read, or is older than what is stored.
     """
     _check_age(provider, as_of)
-    report = Report(provider)
+    report = CatalogueReport(provider)
     kept = set(regions) or set(sources.regions_of(provider))
     name = f"{provider}/vms.csv"
     found = list(reading.machines(file, name, provider, kept, report.skipped))
@@ -76,7 +78,7 @@ def _check_age(provider: str, as_of: datetime) -> None:
         )
 
 
-def _remember(report: Report) -> None:
+def _remember(report: CatalogueReport) -> None:
     row, _ = PriceRefresh.objects.get_or_create(name=f"catalogue/{report.provider}")
     row.rows_read, row.rows_new = report.added + report.unchanged, report.added
     row.finished_at, row.error = timezone.now(), ""

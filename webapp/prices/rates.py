@@ -19,7 +19,7 @@ from webapp.prices.signals import rates_changed
 
 
 @dataclass
-class Added:
+class AddedRates:
     """The result of adding rates. `refused`: why each of these can't be added."""
 
     new: int = 0
@@ -28,12 +28,12 @@ class Added:
 
 
 @transaction.atomic
-def add_rates(workspace: Workspace, actor: User, rates: Iterable[PriceRow]) -> Added:
+def add_rates(workspace: Workspace, actor: User, rates: Iterable[PriceRow]) -> AddedRates:
     """Add own rates, all or none. A rate with another price for the same start date is refused, and
     so are all others."""
     own = Price.objects.filter(workspace=workspace, precedence=OWN_RATE)
     known = {_identity(row): row for row in own}
-    added = Added()
+    added = AddedRates()
     for rate in rates:
         row = Price(workspace=workspace, **columns(rate))
         before = known.get(_identity(row))
@@ -66,7 +66,7 @@ def add_discount(workspace: Workspace, actor: User, discount: Discount) -> None:
 
 
 @transaction.atomic
-def end(row: Price | Discount, actor: User, now: datetime) -> bool:
+def stop_rate(row: Price | Discount, actor: User, now: datetime) -> bool:
     """End a rate now. A rate that priced nothing is deleted. Returns False if it had ended
     already."""
     if row.valid_to is not None and row.valid_to <= now:

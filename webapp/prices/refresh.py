@@ -16,12 +16,12 @@ from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from advisor.pricing.providers.provider import Offer, Page, ProviderError, TokenRefusedError
+from advisor.pricing.providers.provider import Offer, PricePage, ProviderError, TokenRefusedError
 from webapp.background import claims, conditions
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.prices import sources, writing
 from webapp.prices.models import PriceRefresh
-from webapp.prices.sources import Part
+from webapp.prices.sources import SourceRegion
 
 FRESH = timedelta(hours=20)
 """The time for which a refreshed part is skipped."""
@@ -31,13 +31,13 @@ ASKED_BY_HAND = timedelta(minutes=2)
 """The time for which workers leave a part alone that a person is about to refresh."""
 _BULK_PAGE = 500
 _PROGRESS = ("token", "pages", "rows_read", "rows_new")
-KIND = Kind(
+KIND = WorkKind(
     id="prices",
     title="Price refresh",
     model=PriceRefresh,
     work="webapp.prices.tasks.refresh_part",
     key="name",
-    limits=Limits(
+    limits=WorkLimits(
         # The lease is renewed with each page.
         lease=timedelta(minutes=2),
         max_attempts=5,
@@ -54,7 +54,7 @@ KIND = Kind(
     may_be_tried_again=False,
 )
 
-Refresh = claims.Claim[PriceRefresh]
+Refresh = claims.WorkClaim[PriceRefresh]
 OnPage = Callable[[PriceRefresh], None]
 
 
@@ -66,7 +66,7 @@ class OvertakenError(RefreshError):
     """Another process continues this part."""
 
 
-def is_due(part: Part, now: datetime) -> bool:
+def is_due(part: SourceRegion, now: datetime) -> bool:
     """Return whether to refresh the part, from the beginning or from where it was interrupted."""
     row = PriceRefresh.objects.filter(name=part.name).first()
     if row is None or row.finished_at is None or _is_unfinished(row):
@@ -80,7 +80,7 @@ def _is_unfinished(row: PriceRefresh) -> bool:
     return row.finished_at is None or row.started_at > row.finished_at
 
 
-def want_due(parts: Iterable[Part], now: datetime) -> None:
+def want_due(parts: Iterable[SourceRegion], now: datetime) -> None:
     """Queue each part to refresh. Parts already queued are left unchanged."""
     rows = [PriceRefresh(name=part.name) for part in parts if is_due(part, now)]
     PriceRefresh.objects.bulk_create(rows, ignore_conflicts=True)
@@ -88,27 +88,27 @@ def want_due(parts: Iterable[Part], now: datetime) -> None:
 
 
 def _want(rows: QuerySet[PriceRefresh], due_at: datetime) -> None:
-    claims.want(rows.exclude(conditions.is_open()), due_at)
+    claims.mark_due(rows.exclude(conditions.is_open()), due_at)
 
 
-def refresh(part: Part, on_page: OnPage) -> PriceRefresh:
+def refresh(part: SourceRegion, on_page: OnPage) -> PriceRefresh:
     """Refresh a part, or the rest of it, now, even if another process is working on it.
 
     Raises:
         RefreshError: the provider refuses or can't be reached, or another process took the part
             over.
     """
-    return carry_out(_claimed(part.name), on_page)
+    return refresh_claimed_part(_claimed(part.name), on_page)
 
 
-def carry_out(held: Refresh, on_page: OnPage) -> PriceRefresh:
+def refresh_claimed_part(held: Refresh, on_page: OnPage) -> PriceRefresh:
     """Refresh a claimed part.
 
     Raises:
         RefreshError: the provider refuses or can't be reached, or another process took the part
             over because the refresh took too long.
     """
-    part = Part.called(held.row.name)
+    part = SourceRegion.from_name(held.row.name)
     try:
         _go_on(part, held, on_page)
     except ProviderError as error:
@@ -132,7 +132,7 @@ def write_bulk(name: str, offers: Iterable[Offer], on_page: OnPage) -> PriceRefr
     rest = iter(offers)
     while items := tuple(islice(rest, _BULK_PAGE)):
         with transaction.atomic():
-            _add(Part("bulk", name), row, Page(items, ""))
+            _add(SourceRegion("bulk", name), row, PricePage(items, ""))
             row.save(update_fields=_PROGRESS)
         on_page(row)
     row.finished_at = timezone.now()
@@ -143,13 +143,13 @@ def write_bulk(name: str, offers: Iterable[Offer], on_page: OnPage) -> PriceRefr
 def _claimed(name: str) -> Refresh:
     row, _ = PriceRefresh.objects.get_or_create(name=name)
     _want(PriceRefresh.objects.filter(pk=row.pk), timezone.now() + ASKED_BY_HAND)
-    held = claims.take_over(KIND, name)
+    held = claims.claim_by_force(KIND, name)
     if held is None:
         raise OvertakenError(f"{name}: another refresh is running")
     return held
 
 
-def _go_on(part: Part, held: Refresh, on_page: OnPage) -> None:
+def _go_on(part: SourceRegion, held: Refresh, on_page: OnPage) -> None:
     begun = held.row.started_at
     if not _is_unfinished(held.row) or begun is None or begun <= held.began_at - GOES_ON:
         _from_the_beginning(held.row)
@@ -166,7 +166,7 @@ def _from_the_beginning(row: PriceRefresh) -> None:
     row.save(update_fields=[*_PROGRESS, "started_at", "error"])
 
 
-def _ask(part: Part, held: Refresh, on_page: OnPage) -> None:
+def _ask(part: SourceRegion, held: Refresh, on_page: OnPage) -> None:
     row = held.row
     if row.pages and not row.token:
         return
@@ -179,14 +179,14 @@ def _ask(part: Part, held: Refresh, on_page: OnPage) -> None:
         on_page(row)
 
 
-def _add(part: Part, row: PriceRefresh, page: Page[Any]) -> None:
+def _add(part: SourceRegion, row: PriceRefresh, page: PricePage[Any]) -> None:
     """Save a page's rows and count them."""
     row.rows_new += _save(part, page.items, timezone.now())
     row.rows_read += len(page.items)
     row.token, row.pages = page.next_token, row.pages + 1
 
 
-def _save(part: Part, items: Any, now: datetime) -> int:
+def _save(part: SourceRegion, items: Any, now: datetime) -> int:
     if part.kind == "machines":
         return writing.write_machines(items, part.provider, part.region, now)
     if part.kind == "spot":
@@ -194,10 +194,10 @@ def _save(part: Part, items: Any, now: datetime) -> int:
     return writing.write_offers(items, now)
 
 
-def _finished(part: Part, held: Refresh) -> PriceRefresh:
+def _finished(part: SourceRegion, held: Refresh) -> PriceRefresh:
     def mark_gone() -> None:
         if part.kind == "machines" and held.row.started_at is not None:
             writing.mark_gone(part.provider, part.region, held.row.started_at, timezone.now())
 
-    claims.finish(held, mark_gone)
+    claims.finish_work(held, mark_gone)
     return held.row

@@ -10,7 +10,7 @@ from typing import Any
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import catalogue
 from advisor.pricing.providers import DEFAULT, machine_name, provider, providers
-from advisor.pricing.providers.provider import Page, PriceSource, Provider
+from advisor.pricing.providers.provider import PricePage, PriceSource, Provider
 from webapp.runs.models import Node
 
 SPOT_HISTORY = timedelta(days=7)
@@ -28,7 +28,7 @@ SOURCES = tuple(source.name for _, source in _known())
 
 
 @dataclass(frozen=True)
-class Part:
+class SourceRegion:
     """One source for one region: the unit of refreshing and resuming."""
 
     source: str
@@ -39,7 +39,7 @@ class Part:
         return f"{self.source}/{self.region}"
 
     @classmethod
-    def called(cls, name: str) -> Part:
+    def from_name(cls, name: str) -> SourceRegion:
         source, _, region = name.partition("/")
         return cls(source, region)
 
@@ -57,12 +57,12 @@ class Part:
         return next(seller for seller, s in _known() if s.name == self.source)
 
 
-def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[Part]:
+def parts(sources: Iterable[str], regions: Sequence[str] = ()) -> list[SourceRegion]:
     """Return each source in each region; without regions, in the usual ones and those of all
     runs."""
     sellers = {source.name: seller for seller, source in _known()}
     return [
-        Part(source, region)
+        SourceRegion(source, region)
         for source in sources
         for region in regions or regions_of(sellers[source].name)
     ]
@@ -91,8 +91,8 @@ def bundled_regions() -> list[str]:
 
 
 def pages_of(
-    part: Part, token: str, started_at: datetime, last_at: datetime | None
-) -> Iterator[Page[Any]]:
+    part: SourceRegion, token: str, started_at: datetime, last_at: datetime | None
+) -> Iterator[PricePage[Any]]:
     """Return the remaining pages of a part, from `token` on.
 
     Args:
@@ -103,7 +103,7 @@ def pages_of(
     return part.seller.pages(part.source, part.region, token, since, types)
 
 
-def _spot_types(part: Part) -> list[str]:
+def _spot_types(part: SourceRegion) -> list[str]:
     """Return all accelerated types, and those of runs there. A zone's spot prices change several
     times a day, too often for all 900 types.
     """

@@ -33,7 +33,7 @@ def refresh_part(name: str, **which: object) -> bool:
         claims.release(held, timezone.now() + refreshing.FRESH)
         return True
     try:
-        refreshing.carry_out(held, _log_page)
+        refreshing.refresh_claimed_part(held, _log_page)
     except refreshing.RefreshError as error:
         extra = {"part": held.row.name, "error": str(error)}
         logger.warning("price refresh failed", extra=extra)

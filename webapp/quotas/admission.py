@@ -27,7 +27,7 @@ upload asks nobody about them."""
 
 
 @dataclass(frozen=True)
-class Upload:
+class UploadAmounts:
     """Amounts that an upload takes of the quotas.
 
     Attributes:
@@ -57,7 +57,7 @@ class _Window:
 class Admission:
     """An upload that is being counted."""
 
-    def __init__(self, workspace: Workspace, token: Token | None, upload: Upload) -> None:
+    def __init__(self, workspace: Workspace, token: Token | None, upload: UploadAmounts) -> None:
         self._workspace, self._token, self._upload = workspace, token, upload
         self._hour = counters.hour_now()
         self._windows = list(_windows(workspace, token, upload))
@@ -71,10 +71,10 @@ class Admission:
         if not _has_room_for_series(self._workspace, self._upload):
             self._beyond = SERIES
             return False
-        if deferral.take(self._workspace, self._token, self._upload, self._limits()):
+        if deferral.count_deferred(self._workspace, self._token, self._upload, self._limits()):
             self._is_counted = self._is_deferred = True
             return True
-        answer = counters.asked(self._charge, None)
+        answer = counters.ask_redis(self._charge, None)
         if answer is None:
             return True
         if answer == scripts.STORAGE_FULL:
@@ -85,7 +85,7 @@ class Admission:
         if self._beyond is not None:
             return False
         if answer == scripts.COUNTED_FAR_FROM_LIMITS:
-            deferral.begin(self._workspace, self._token)
+            deferral.begin_deferral(self._workspace, self._token)
         self._is_counted, self._has_run = True, answer == scripts.COUNTED_WITH_RUN
         return True
 
@@ -102,9 +102,9 @@ class Admission:
             return
         self._is_counted = False
         if self._is_deferred:
-            deferral.take_back(self._workspace, self._token, self._upload)
+            deferral.uncount_deferred(self._workspace, self._token, self._upload)
         else:
-            counters.asked(self._subtract, None)
+            counters.ask_redis(self._subtract, None)
 
     def _limits(self) -> list[int]:
         """Return the operator's limits of what the upload takes."""
@@ -138,14 +138,14 @@ class Admission:
         pipeline.execute()
 
 
-def try_to_count(workspace: Workspace, token: Token | None, upload: Upload) -> Admission:
+def try_to_count(workspace: Workspace, token: Token | None, upload: UploadAmounts) -> Admission:
     """Count an upload before it is written, if `is_admitted`. Take it back if that fails."""
     admission = Admission(workspace, token, upload)
     admission.is_admitted = admission.has_room()
     return admission
 
 
-def count_or_refuse(workspace: Workspace, token: Token | None, upload: Upload) -> Admission:
+def count_or_refuse(workspace: Workspace, token: Token | None, upload: UploadAmounts) -> Admission:
     """Count an upload before it is written. Take it back if that fails.
 
     Raises:
@@ -164,7 +164,7 @@ def count_or_refuse(workspace: Workspace, token: Token | None, upload: Upload) -
 
 @contextmanager
 def count_while_written(
-    workspace: Workspace, token: Token | None, upload: Upload
+    workspace: Workspace, token: Token | None, upload: UploadAmounts
 ) -> Iterator[Admission]:
     """Count an upload while it is written. If that fails, it is counted no longer.
 
@@ -179,7 +179,7 @@ def count_while_written(
         raise
 
 
-def _windows(workspace: Workspace, token: Token | None, upload: Upload) -> Iterator[_Window]:
+def _windows(workspace: Workspace, token: Token | None, upload: UploadAmounts) -> Iterator[_Window]:
     costs = [(UPLOADED, TOKEN_UPLOADED, upload.body_bytes)]
     costs += [(RUNS, TOKEN_RUNS, 1)] if upload.is_new_run else []
     for of_workspace, of_token, cost in costs:
@@ -190,13 +190,13 @@ def _windows(workspace: Workspace, token: Token | None, upload: Upload) -> Itera
                 yield _Window(quota, key, cost, quota.limit(workspace))
 
 
-def _has_room_for_series(workspace: Workspace, upload: Upload) -> bool:
+def _has_room_for_series(workspace: Workspace, upload: UploadAmounts) -> bool:
     """Return False if some of the node's series are new and the workspace has too many."""
     node, hour = (upload.run_id, upload.machine_id), counters.hour_now()
     now = hour, hash(upload.series)
     if not upload.series or _seen.get(node) == now:
         return True
-    if counters.asked(lambda known: _add_series(known, workspace, upload, hour), None):
+    if counters.ask_redis(lambda known: _add_series(known, workspace, upload, hour), None):
         return False
     if len(_seen) >= MOST_REMEMBERED:
         _seen.clear()
@@ -204,7 +204,9 @@ def _has_room_for_series(workspace: Workspace, upload: Upload) -> bool:
     return True
 
 
-def _add_series(known: counters.Counters, workspace: Workspace, upload: Upload, hour: int) -> int:
+def _add_series(
+    known: counters.Counters, workspace: Workspace, upload: UploadAmounts, hour: int
+) -> int:
     """Add the node's series; return 1 if they are refused. Series are told apart by a keyed digest,
     so that nobody can choose names that Redis takes for the same.
     """

@@ -43,7 +43,7 @@ def _counters(url: str) -> Counters:
     return Counters(url)
 
 
-def asked(question: Callable[[Counters], Answer], otherwise: Answer) -> Answer:
+def ask_redis(question: Callable[[Counters], Answer], otherwise: Answer) -> Answer:
     """Return Redis's answer to the question, or `otherwise` while there is none."""
     return _outage.answer(lambda: question(_counters(settings.REDIS_URL)), otherwise, RedisError)
 

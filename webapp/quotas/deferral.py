@@ -19,7 +19,7 @@ from webapp.quotas import counters
 from webapp.quotas.kinds import TOKEN_UPLOADED, UPLOADED
 
 if TYPE_CHECKING:
-    from webapp.quotas.admission import Upload
+    from webapp.quotas.admission import UploadAmounts
 
 SECONDS = 1.0
 LEAST_PART = 100
@@ -42,7 +42,7 @@ _counts: dict[tuple[str, ...], _Count] = {}
 """The counts by the keys of the storage and the windows of what is uploaded."""
 
 
-def begin(workspace: Workspace, token: Token | None) -> None:
+def begin_deferral(workspace: Workspace, token: Token | None) -> None:
     """Begin to count here, because Redis has just counted an upload and said that it is far from
     each limit.
     """
@@ -60,7 +60,9 @@ def _over(own: tuple[str, ...], now: float) -> list[tuple[str, ...]]:
     return [keys for keys, count in _counts.items() if keys == own or now >= count.until]
 
 
-def take(workspace: Workspace, token: Token | None, upload: Upload, limits: Sequence[int]) -> bool:
+def count_deferred(
+    workspace: Workspace, token: Token | None, upload: UploadAmounts, limits: Sequence[int]
+) -> bool:
     """Count an upload here; return False if Redis has to be asked."""
     with _lock:
         count = _counts.get(_keys(workspace, token))
@@ -74,7 +76,7 @@ def take(workspace: Workspace, token: Token | None, upload: Upload, limits: Sequ
     return True
 
 
-def take_back(workspace: Workspace, token: Token | None, upload: Upload) -> None:
+def uncount_deferred(workspace: Workspace, token: Token | None, upload: UploadAmounts) -> None:
     """Remove an upload from the count, even if Redis has learnt of it meanwhile."""
     with _lock:
         count = _counts.setdefault(_keys(workspace, token), _Count())
@@ -93,7 +95,7 @@ def flush() -> None:
 def _tell(taken: dict[tuple[str, ...], _Count]) -> None:
     for keys, count in taken.items():
         if count.body_bytes or count.stored_bytes:
-            counters.asked(partial(_add, keys=keys, count=count), None)
+            counters.ask_redis(partial(_add, keys=keys, count=count), None)
 
 
 def _add(known: counters.Counters, keys: tuple[str, ...], count: _Count) -> None:

@@ -20,7 +20,7 @@ class OverrideError(ValueError):
     """Raised for an invalid limit; the message says what is wrong and what to write instead."""
 
 
-def parsed(words: list[str]) -> dict[str, int | None]:
+def parse_limits(words: list[str]) -> dict[str, int | None]:
     """Parse limits such as `storage_bytes=10T`, `runs=0` (no limit) and `series=default`, which is
     None.
 

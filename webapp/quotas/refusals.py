@@ -28,7 +28,7 @@ _logged_at: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
-class Refusal:
+class QuotaRefusal:
     """Refusal of a run's last upload because of this quota."""
 
     quota: Quota
@@ -91,18 +91,18 @@ def frees_at_hour(amounts: dict[int, int], hour: int, cost: int, limit: int) -> 
     return hour
 
 
-def last_refusal(run: Run) -> Refusal | None:
+def last_refusal(run: Run) -> QuotaRefusal | None:
     """Return the refusal of the run's last upload; None if it was accepted, or the last try was
     long ago, or Redis is down.
     """
-    said = counters.asked(lambda known: known.redis.get(counters.refusal(run.pk)), None)
+    said = counters.ask_redis(lambda known: known.redis.get(counters.refusal(run.pk)), None)
     if not isinstance(said, bytes):
         return None
     name, _, seconds = said.decode().partition(" ")
     at = datetime.fromtimestamp(float(seconds), UTC)
     if at < run.last_received_at:
         return None
-    return Refusal(BY_NAME[name], at, reached_words(BY_NAME[name], run.workspace))
+    return QuotaRefusal(BY_NAME[name], at, reached_words(BY_NAME[name], run.workspace))
 
 
 def reached_words(quota: Quota, workspace: Workspace) -> str:
@@ -117,14 +117,14 @@ def _bounded(wait_seconds: float) -> int:
 def _seconds_until_room(window: str, cost: int, limit: int) -> float:
     hour = counters.hour_now()
     nothing: dict[int, int] = {}
-    amounts = counters.asked(lambda known: counters.amounts(known.hours(window), hour), nothing)
+    amounts = counters.ask_redis(lambda known: counters.amounts(known.hours(window), hour), nothing)
     free = frees_at_hour(amounts, hour, cost, limit)
     return free * counters.HOUR_SECONDS - time.time()
 
 
 def _remember(run_id: UUID, quota: Quota) -> None:
     key, said = counters.refusal(run_id), f"{quota.name} {time.time():.6f}"
-    counters.asked(lambda known: known.redis.set(key, said, ex=REMEMBERED_SECONDS), None)
+    counters.ask_redis(lambda known: known.redis.set(key, said, ex=REMEMBERED_SECONDS), None)
 
 
 def _log(workspace: Workspace, quota: Quota) -> None:

@@ -37,12 +37,12 @@ def count(now: datetime) -> None:
     deferral.flush()
     _look_up_sizes(open_store(settings.OBJECTS_URL))
     workspaces = list(Workspace.objects.values_list("pk", flat=True))
-    accepted = {pk: counters.asked(_reader(pk), 0) for pk in workspaces}
+    accepted = {pk: counters.ask_redis(_reader(pk), 0) for pk in workspaces}
     jobs = _bytes_by_job(now)
     for workspace_id in workspaces:
         _save(workspace_id, jobs[workspace_id], now)
         total = sum(jobs[workspace_id].values())
-        counters.asked(_writer(workspace_id, total, accepted[workspace_id]), None)
+        counters.ask_redis(_writer(workspace_id, total, accepted[workspace_id]), None)
 
 
 def _reader(workspace_id: int):  # type: ignore[no-untyped-def]

@@ -31,7 +31,7 @@ disks."""
 
 
 @dataclass(frozen=True)
-class Line:
+class QuotaLine:
     """One quota of the workspace, or of one token.
 
     Attributes:
@@ -86,11 +86,11 @@ class Line:
 @dataclass(frozen=True)
 class TokenUse:
     token: Token
-    lines: tuple[Line, ...]
+    lines: tuple[QuotaLine, ...]
     """The token's quotas: uploads and new runs."""
 
     @property
-    def fullest(self) -> Line:
+    def fullest(self) -> QuotaLine:
         return max(self.lines, key=lambda line: line.share)
 
 
@@ -100,7 +100,7 @@ class JobUse:
     size_bytes: int
 
 
-def lines(workspace: Workspace) -> list[Line]:
+def lines(workspace: Workspace) -> list[QuotaLine]:
     """Return the workspace's own quotas. Reads no rows."""
     deferral.flush()
     hour = counters.hour_now()
@@ -113,26 +113,26 @@ def lines(workspace: Workspace) -> list[Line]:
         pipeline.pfcount(*counters.series(workspace.pk, hour))
         return pipeline.execute()
 
-    uploaded, begun, stored, series = counters.asked(read, [None] * 4)
+    uploaded, begun, stored, series = counters.ask_redis(read, [None] * 4)
     return [
         _window(UPLOADED, workspace, uploaded, hour),
         _window(RUNS, workspace, begun, hour),
-        Line(SERIES, series, SERIES.limit(workspace), _moment(hour + 1) if series else None),
-        Line(STORED, _stored(stored), STORED.limit(workspace)),
+        QuotaLine(SERIES, series, SERIES.limit(workspace), _moment(hour + 1) if series else None),
+        QuotaLine(STORED, _stored(stored), STORED.limit(workspace)),
     ]
 
 
-def import_lines(workspace: Workspace) -> list[Line]:
+def import_lines(workspace: Workspace) -> list[QuotaLine]:
     """Return the quotas of imports, by one query."""
     return [_import_line(each) for each in import_use.usages(workspace)]
 
 
-def _import_line(usage: import_use.Usage) -> Line:
+def _import_line(usage: import_use.Usage) -> QuotaLine:
     frees_at = _moment(usage.frees_at_hour()) if usage.used else None
-    return Line(usage.quota, usage.used, usage.limit, frees_at)
+    return QuotaLine(usage.quota, usage.used, usage.limit, frees_at)
 
 
-def pressing(workspace: Workspace) -> list[Line]:
+def pressing_quotas(workspace: Workspace) -> list[QuotaLine]:
     """Return the quotas that are close to their limit or have reached it, the fullest first."""
     found = [line for line in lines(workspace) if line.state != "ok"]
     return sorted(found, key=lambda line: -line.share)
@@ -151,7 +151,7 @@ def by_token(workspace: Workspace) -> list[TokenUse]:
         return pipeline.execute()
 
     nothing: list[Any] = []
-    answers = iter(counters.asked(read, nothing))
+    answers = iter(counters.ask_redis(read, nothing))
     uses = []
     for token, uploaded, begun in zip(tokens, answers, answers, strict=False):
         own = (TOKEN_UPLOADED, uploaded), (TOKEN_RUNS, begun)
@@ -177,17 +177,17 @@ def _uploaded(use: TokenUse) -> int:
 
 def _window(
     quota: Quota, workspace: Workspace, fields: dict[bytes, bytes] | None, hour: int
-) -> Line:
+) -> QuotaLine:
     limit = quota.limit(workspace)
     if fields is None:
-        return Line(quota, None, limit)
+        return QuotaLine(quota, None, limit)
     known = {each: amount for each, amount in counters.amounts(fields, hour).items() if amount}
     used = sum(known.values())
     if not used:
-        return Line(quota, 0, limit)
+        return QuotaLine(quota, 0, limit)
     # The time at which one more fits: within the limit, or below what is used.
     most = min(used, limit or used)
-    return Line(quota, used, limit, _moment(frees_at_hour(known, hour, 1, most)))
+    return QuotaLine(quota, used, limit, _moment(frees_at_hour(known, hour, 1, most)))
 
 
 def _stored(fields: dict[bytes, bytes] | None) -> int | None:

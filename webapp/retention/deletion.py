@@ -22,14 +22,14 @@ from webapp.accounts.models import Workspace
 from webapp.database import object_hold
 from webapp.retention import due, orphans
 from webapp.retention.models import RetentionReport
-from webapp.retention.plan import Doomed, plan, whole_workspace
+from webapp.retention.plan import PlannedDeletion, plan, whole_workspace
 from webapp.runs.models import Artefact, Chunk, Job, Run, Segment
 
 BATCH = 200
 SAMPLES = ("raw", "tiers", "artefact")
 
 
-def planned(now: datetime) -> list[Doomed]:
+def plan_deletions(now: datetime) -> list[PlannedDeletion]:
     """Return what a full round would delete, in the order of deletion."""
     store = _store()
     kept, deleted = _workspaces(now)
@@ -38,7 +38,7 @@ def planned(now: datetime) -> list[Doomed]:
     return [*due_items, *orphans.orphans(store, now)]
 
 
-def everything(now: datetime) -> list[Doomed]:
+def delete_all_expired(now: datetime) -> list[PlannedDeletion]:
     """Run a full round. Returns what was deleted, as listed in its plan."""
     kept, deleted = _workspaces(now)
     gone = [item for workspace in kept for item in round_of(workspace, now)]
@@ -46,7 +46,7 @@ def everything(now: datetime) -> list[Doomed]:
     return gone + delete_orphans(now)
 
 
-def of_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
+def delete_expired_of(workspace: Workspace, now: datetime) -> list[PlannedDeletion]:
     """Run one round in one workspace. Delete all of it if its deletion can no longer be undone."""
     if due.deleted_workspaces(now).filter(pk=workspace.pk).exists():
         return delete_workspace(workspace, now)
@@ -59,14 +59,16 @@ def _workspaces(now: datetime) -> tuple[list[Workspace], list[Workspace]]:
     return list(Workspace.objects.exclude(pk__in=deleted).order_by("pk")), list(deleted)
 
 
-def round_of(workspace: Workspace, now: datetime) -> list[Doomed]:
+def round_of(workspace: Workspace, now: datetime) -> list[PlannedDeletion]:
     """Run one round in one workspace."""
-    return carry_out(workspace, plan(workspace, _store(), now), now)
+    return delete_planned(workspace, plan(workspace, _store(), now), now)
 
 
-def carry_out(workspace: Workspace, doomed: Sequence[Doomed], now: datetime) -> list[Doomed]:
+def delete_planned(
+    workspace: Workspace, doomed: Sequence[PlannedDeletion], now: datetime
+) -> list[PlannedDeletion]:
     """Delete what the workspace's plan lists, if it is still expired. Returns what was deleted."""
-    gone: list[Doomed] = []
+    gone: list[PlannedDeletion] = []
     samples = [item for item in doomed if item.kind in SAMPLES]
     for run_id, items in groupby(samples, key=lambda item: item.run_id):
         gone += _delete_samples(run_id, list(items))
@@ -76,7 +78,7 @@ def carry_out(workspace: Workspace, doomed: Sequence[Doomed], now: datetime) -> 
     return gone
 
 
-def delete_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
+def delete_workspace(workspace: Workspace, now: datetime) -> list[PlannedDeletion]:
     """Delete everything of a workspace whose deletion can no longer be undone."""
     doomed = whole_workspace(workspace, _store())
     for item in doomed:
@@ -89,7 +91,7 @@ def delete_workspace(workspace: Workspace, now: datetime) -> list[Doomed]:
     return doomed
 
 
-def delete_orphans(now: datetime) -> list[Doomed]:
+def delete_orphans(now: datetime) -> list[PlannedDeletion]:
     """Delete the orphans of the whole store, and the remains of interrupted writes."""
     store = _store()
     gone = []
@@ -100,7 +102,7 @@ def delete_orphans(now: datetime) -> list[Doomed]:
     return gone
 
 
-def _delete_samples(run_id: UUID | None, items: list[Doomed]) -> list[Doomed]:
+def _delete_samples(run_id: UUID | None, items: list[PlannedDeletion]) -> list[PlannedDeletion]:
     """Delete objects of one run. A plan lists them together: their keys begin with the run's id."""
     store = _store()
     for start in range(0, len(items), BATCH):
@@ -112,7 +114,7 @@ def _delete_samples(run_id: UUID | None, items: list[Doomed]) -> list[Doomed]:
 
 
 @object_hold.deletion()
-def _forget(run_id: UUID | None, batch: list[Doomed]) -> None:
+def _forget(run_id: UUID | None, batch: list[PlannedDeletion]) -> None:
     """Delete the rows of a batch of objects, and note on the run that they were deleted."""
     now = timezone.now()
     keys = [item.name for item in batch]
@@ -128,7 +130,7 @@ def _forget(run_id: UUID | None, batch: list[Doomed]) -> None:
     segments.update(object_key="", compacted_at=now)
 
 
-def _delete_run(item: Doomed, workspace: Workspace, now: datetime) -> bool:
+def _delete_run(item: PlannedDeletion, workspace: Workspace, now: datetime) -> bool:
     """Delete a run. Returns False if it is no longer due: a person restored it or changed the
     setting.
     """
@@ -166,13 +168,13 @@ def _keys(run: Run) -> list[str]:
     return [key for rows in every for key in rows.values_list("object_key", flat=True) if key]
 
 
-def _delete_job(item: Doomed, workspace: Workspace, now: datetime) -> bool:
+def _delete_job(item: PlannedDeletion, workspace: Workspace, now: datetime) -> bool:
     """Delete a job. Returns False if it was restored, or one of its runs is kept."""
     empty = due.deleted_jobs(workspace, now).filter(pk__in=[item.row], runs=None)
     return empty.delete()[0] > 0
 
 
-def _report(workspace: Workspace, gone: Iterable[Doomed]) -> None:
+def _report(workspace: Workspace, gone: Iterable[PlannedDeletion]) -> None:
     gone = list(gone)
     if not gone:
         return

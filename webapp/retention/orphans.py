@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from advisor.store.objects import ObjectStore, StoredObject
-from webapp.retention.plan import Doomed, run_of
+from webapp.retention.plan import PlannedDeletion, run_of
 from webapp.runs.models import Artefact, Chunk, Segment
 
 YOUNG = timedelta(days=1)
@@ -19,7 +19,7 @@ running upload."""
 PAGE = 500
 
 
-def orphans(store: ObjectStore, now: datetime) -> Iterator[Doomed]:
+def orphans(store: ObjectStore, now: datetime) -> Iterator[PlannedDeletion]:
     """Yield every object older than `YOUNG` without a row, of all workspaces, page by page."""
     listing = iter(store.list("runs/"))
     while page := list(islice(listing, PAGE)):
@@ -52,5 +52,5 @@ def _among(keys: list[str], *kinds: QuerySet[Any]) -> set[str]:
     }
 
 
-def _doomed(stored: StoredObject) -> Doomed:
-    return Doomed("orphan", stored.key, stored.size_bytes)
+def _doomed(stored: StoredObject) -> PlannedDeletion:
+    return PlannedDeletion("orphan", stored.key, stored.size_bytes)

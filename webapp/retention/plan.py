@@ -18,7 +18,7 @@ Kind = Literal["raw", "tiers", "artefact", "run", "job", "workspace", "orphan"]
 
 
 @dataclass(frozen=True)
-class Doomed:
+class PlannedDeletion:
     """One item to delete: a stored object, or a row with everything that belongs to it.
 
     Attributes:
@@ -37,25 +37,30 @@ class Doomed:
         return {"kind": self.kind, "name": self.name, "size_bytes": self.size_bytes}
 
 
-def plan(workspace: Workspace, store: ObjectStore, now: datetime) -> list[Doomed]:
+def plan(workspace: Workspace, store: ObjectStore, now: datetime) -> list[PlannedDeletion]:
     """Return everything of one workspace that has expired at `now`, each item once."""
     runs = list(_runs(workspace, store, now))
     whole = {doomed.run_id for doomed in runs}
     samples = [item for item in _samples(workspace, store, now) if item.run_id not in whole]
-    jobs = [Doomed("job", job.name, row=job.pk) for job in due.deleted_jobs(workspace, now)]
+    jobs = [
+        PlannedDeletion("job", job.name, row=job.pk) for job in due.deleted_jobs(workspace, now)
+    ]
     return [*samples, *runs, *jobs]
 
 
-def whole_workspace(workspace: Workspace, store: ObjectStore) -> list[Doomed]:
+def whole_workspace(workspace: Workspace, store: ObjectStore) -> list[PlannedDeletion]:
     """Return everything of a workspace, then the workspace itself."""
     runs = [
         _run(run, store) for run in Run.objects.filter(workspace=workspace).select_related("job")
     ]
-    jobs = [Doomed("job", job.name, row=job.pk) for job in Job.objects.filter(workspace=workspace)]
-    return [*runs, *jobs, Doomed("workspace", workspace.name, row=workspace.pk)]
+    jobs = [
+        PlannedDeletion("job", job.name, row=job.pk)
+        for job in Job.objects.filter(workspace=workspace)
+    ]
+    return [*runs, *jobs, PlannedDeletion("workspace", workspace.name, row=workspace.pk)]
 
 
-def _runs(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
+def _runs(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[PlannedDeletion]:
     old, deleted = due.old_runs(workspace, now), due.deleted_runs(workspace, now)
     ids = [*old.values_list("pk", flat=True), *deleted.values_list("pk", flat=True)]
     runs = Run.objects.filter(pk__in=ids).select_related("job")
@@ -63,9 +68,9 @@ def _runs(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[D
         yield _run(run, store)
 
 
-def _run(run: Run, store: ObjectStore) -> Doomed:
+def _run(run: Run, store: ObjectStore) -> PlannedDeletion:
     size_bytes = sum(stored.size_bytes for stored in store.list(prefix(run.pk)))
-    return Doomed("run", str(run), size_bytes, run_id=run.pk)
+    return PlannedDeletion("run", str(run), size_bytes, run_id=run.pk)
 
 
 def prefix(run_id: UUID) -> str:
@@ -80,7 +85,7 @@ def run_of(key: str) -> UUID | None:
     return None
 
 
-def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[Doomed]:
+def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterator[PlannedDeletion]:
     """Yield the objects that have a row: single samples, tiers, steps, events and artefacts."""
     owners: dict[str, tuple[Kind, UUID]] = {}
     for chunk in due.raw_chunks(workspace, now):
@@ -94,7 +99,7 @@ def _samples(workspace: Workspace, store: ObjectStore, now: datetime) -> Iterato
     sizes = _sizes(store, {run_id for _, run_id in owners.values()})
     for key in sorted(owners):
         kind, run_id = owners[key]
-        yield Doomed(kind, key, sizes.get(key, 0), run_id)
+        yield PlannedDeletion(kind, key, sizes.get(key, 0), run_id)
 
 
 def _sizes(store: ObjectStore, run_ids: Iterable[UUID]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from webapp.accounts.models import Workspace
 from webapp.background import claims
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.database.object_hold import BackupRunningError
 from webapp.retention import deletion
 from webapp.retention.models import RetentionRound
@@ -19,13 +19,13 @@ MOST_SECONDS = 3600
 """The time after which the worker ends a round. The next attempt continues it."""
 AFTER_BACKUP = timedelta(minutes=10)
 """A round that a backup stopped is tried again after this time."""
-KIND = Kind(
+KIND = WorkKind(
     id="retention",
     title="Retention",
     model=RetentionRound,
-    work="webapp.retention.rounds.carry_out",
+    work="webapp.retention.rounds.run_round",
     key="workspace_id",
-    limits=Limits(
+    limits=WorkLimits(
         lease=timedelta(seconds=MOST_SECONDS),
         max_attempts=5,
         first_pause=timedelta(minutes=10),
@@ -44,21 +44,21 @@ KIND = Kind(
 logger = logging.getLogger(__name__)
 
 
-def want_all() -> None:
+def queue_rounds() -> None:
     """Queue a round for every workspace, including deleted ones."""
     rounds = [RetentionRound(workspace=workspace) for workspace in Workspace.objects.all()]
     RetentionRound.objects.bulk_create(rounds, ignore_conflicts=True, batch_size=500)
-    claims.want(RetentionRound.objects.all())
+    claims.mark_due(RetentionRound.objects.all())
 
 
-def carry_out(workspace_id: int, **which: object) -> bool:
+def run_round(workspace_id: int, **which: object) -> bool:
     """Run a workspace's round if it is due. The next round continues an interrupted one."""
     held = claims.claim(KIND, workspace_id, **which)
     if held is None:
         return False
     try:
-        gone = deletion.of_workspace(held.row.workspace, timezone.now())
-        claims.finish(held)
+        gone = deletion.delete_expired_of(held.row.workspace, timezone.now())
+        claims.finish_work(held)
     except BackupRunningError:
         claims.release(held, timezone.now() + AFTER_BACKUP)
     except Exception as error:

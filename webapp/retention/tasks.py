@@ -13,9 +13,9 @@ LIMITS = {"time_limit": rounds.MOST_SECONDS, "soft_time_limit": rounds.MOST_SECO
 
 
 @shared_task(name="retention.carry_out", **LIMITS)
-def carry_out() -> None:
+def run_retention() -> None:
     """Queue a round for every workspace once a day, and delete orphans and old counts."""
-    rounds.want_all()
+    rounds.queue_rounds()
     waking.wake()
     import_use.delete_old()
     deletion.delete_orphans(timezone.now())

@@ -28,7 +28,7 @@ def save(
         return False
     _write(held, job, own)
     audit.record(held, actor, "rules.changed", job.name if job else held.name, change)
-    rejudging.want(held)
+    rejudging.queue_rejudging(held)
     return True
 
 

@@ -11,7 +11,7 @@ _INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 
 @dataclass(frozen=True)
-class Block:
+class DocumentBlock:
     """A paragraph, or the items of a list."""
 
     lines: list[str]
@@ -19,9 +19,9 @@ class Block:
 
 
 @dataclass
-class Section:
+class DocumentSection:
     title: str
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[DocumentBlock] = field(default_factory=list)
 
 
 def introduction(rule: Rule) -> str:
@@ -29,12 +29,12 @@ def introduction(rule: Rule) -> str:
     return " ".join(rule.documentation.partition("\n\n")[0].split())
 
 
-def sections(rule: Rule) -> list[Section]:
+def sections(rule: Rule) -> list[DocumentSection]:
     """Return the sections: what it checks, why it costs money, when it fires, ..."""
-    parsed: list[Section] = []
+    parsed: list[DocumentSection] = []
     for part in re.split(r"^## ", rule.documentation, flags=re.MULTILINE)[1:]:
         title, _, text = part.partition("\n")
-        parsed.append(Section(title.strip(), list(_blocks(text))))
+        parsed.append(DocumentSection(title.strip(), list(_blocks(text))))
     return parsed
 
 
@@ -48,12 +48,12 @@ def pieces(text: str) -> list[tuple[str, str]]:
     return [(kind, part) for kind, part in [*parts, ("plain", text[at:])] if part]
 
 
-def _blocks(text: str) -> list[Block]:
+def _blocks(text: str) -> list[DocumentBlock]:
     blocks = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         before, *items = re.split(r"^- ", paragraph, flags=re.MULTILINE)
         if before.strip():
-            blocks.append(Block([" ".join(before.split())], is_list=False))
+            blocks.append(DocumentBlock([" ".join(before.split())], is_list=False))
         if items:
-            blocks.append(Block([" ".join(item.split()) for item in items], is_list=True))
+            blocks.append(DocumentBlock([" ".join(item.split()) for item in items], is_list=True))
     return blocks

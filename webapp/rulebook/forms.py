@@ -38,7 +38,7 @@ class ParameterField(forms.CharField):
         if not text:
             return None
         try:
-            return self.parameter.checked(self.parameter.parsed(text))
+            return self.parameter.check(self.parameter.parse(text))
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
 

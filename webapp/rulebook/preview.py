@@ -21,7 +21,7 @@ from webapp.accounts.models import Workspace
 from webapp.analysis.judging import judged_by
 from webapp.analysis.models import Judgement
 from webapp.runs.models import Job, Run, RunQuerySet, began
-from webapp.thresholds.values import Overrides, resolved, set_by, values_of
+from webapp.thresholds.values import Overrides, resolve_values, set_by, values_of
 
 DAYS = 30
 MOST_RUNS = 1_000
@@ -124,7 +124,7 @@ def _after(
     """Return the values of a job after `own` is saved."""
     of_workspace = set_by(workspace) if is_of_job else own
     of_job = own if is_of_job else set_by(workspace, job)
-    return resolved(cast(Preset, preset), [of_workspace, of_job])
+    return resolve_values(cast(Preset, preset), [of_workspace, of_job])
 
 
 def fired_counts(workspace: Workspace) -> dict[str, int]:

@@ -14,25 +14,25 @@ from django.utils import timezone
 from rules import engine
 from rules.rule import Values
 from webapp.accounts.models import Workspace
-from webapp.advice.life_cycle import advise_again
+from webapp.advice.life_cycle import queue_advice
 from webapp.analysis import dividing, queue
 from webapp.analysis.judgement_columns import columns_of
 from webapp.analysis.judging import hashes, judged_by
 from webapp.analysis.models import Judgement
 from webapp.background import claims, waking
-from webapp.background.kinds import Kind, Limits
+from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.rulebook.models import Rejudging
 from webapp.rulebook.preview import recent_runs
 from webapp.runs.models import Job, Run
 from webapp.thresholds.values import values_of
 
-KIND = Kind(
+KIND = WorkKind(
     id="rejudging",
     title="Judging by new thresholds",
     model=Rejudging,
-    work="webapp.rulebook.rejudging.judge_again",
+    work="webapp.rulebook.rejudging.rejudge_workspace",
     key="workspace_id",
-    limits=Limits(
+    limits=WorkLimits(
         # The lease is renewed with each job.
         lease=timedelta(minutes=2),
         max_attempts=10,
@@ -48,28 +48,28 @@ KIND = Kind(
 logger = logging.getLogger(__name__)
 
 
-def want(workspace: Workspace) -> None:
+def queue_rejudging(workspace: Workspace) -> None:
     """Queue the workspace. Call this in the transaction that changed something."""
     Rejudging.objects.get_or_create(workspace=workspace)
-    claims.want(Rejudging.objects.filter(workspace=workspace))
+    claims.mark_due(Rejudging.objects.filter(workspace=workspace))
     waking.wake_on_commit(KIND, workspace=workspace)
 
 
-def judge_again(workspace_id: int, **which: object) -> bool:
+def rejudge_workspace(workspace_id: int, **which: object) -> bool:
     """Judge every judgement with other values again. Repeating it changes nothing."""
     held = claims.claim(KIND, workspace_id, **which)
     if held is None:
         return False
     try:
         _judge_jobs_again(held)
-        claims.finish(held)
+        claims.finish_work(held)
     except Exception as error:
         logger.exception("judging again failed", extra={"workspace": workspace_id})
         claims.fail(held, error)
     return True
 
 
-def _judge_jobs_again(held: claims.Claim[Rejudging]) -> None:
+def _judge_jobs_again(held: claims.WorkClaim[Rejudging]) -> None:
     workspace = held.row.workspace
     for job in Job.objects.filter(workspace=workspace):
         _judge_job_again(job, values_of(workspace, job))
@@ -87,9 +87,9 @@ def _judge_job_again(job: Job, values: Mapping[str, Values]) -> None:
     with transaction.atomic():
         _measure_again(recent_runs(job.workspace, job).filter(pk__in=by_samples))
         for run in {row.run for row in rows}:
-            dividing.divide_again(run)
+            dividing.redivide_ledger(run)
         if rows:
-            advise_again(job)
+            queue_advice(job)
 
 
 def _one(row: Judgement, values: Mapping[str, Values]) -> bool:
@@ -115,5 +115,5 @@ def _write(row: Judgement, judged: engine.Judgement) -> None:
 
 def _measure_again(runs: QuerySet[Run]) -> None:
     for run in runs.filter(raw_deleted_at=None):
-        queue.want(run, is_upload=False)
+        queue.queue_run(run, is_upload=False)
         queue.enqueue_on_commit(run)

@@ -27,7 +27,7 @@ _CODES = {126: "command not executable", 127: "command not found"}
 
 
 @dataclass(frozen=True)
-class Failure:
+class FirstFailure:
     """The first failure among the last sessions of the run's nodes. None if unknown."""
 
     node: str
@@ -49,7 +49,7 @@ class Failure:
         return ", ".join(details)
 
 
-def failure_of(run: Run, sessions: Iterable[Session]) -> Failure | None:
+def failure_of(run: Run, sessions: Iterable[Session]) -> FirstFailure | None:
     """Return the run's failure, or None if the run didn't fail. A run that a rule or person stopped
     hasn't failed.
     """
@@ -67,9 +67,9 @@ def stderr_of(sessions: Iterable[Session]) -> list[str]:
     return kept[-1].stderr if kept else []
 
 
-def _failure(session: Session) -> Failure:
+def _failure(session: Session) -> FirstFailure:
     facts = session.ending
-    return Failure(
+    return FirstFailure(
         node=str(session.node),
         words=ending_words(session),
         exit_code=session.exit_code,

@@ -84,7 +84,7 @@ class RunForm(forms.Form):
     )
 
     @classmethod
-    def of(cls, run: Run) -> RunForm:
+    def from_run(cls, run: Run) -> RunForm:
         """Return the form with the current values."""
         usual = EXCLUDED if run.is_excluded else USUAL
         known = {"note": run.note, "owner": run.owner, "tags": run.tags}
@@ -114,7 +114,7 @@ class BillForm(forms.Form):
     )
 
     @classmethod
-    def of(cls, run: Run) -> BillForm:
+    def from_run(cls, run: Run) -> BillForm:
         """Return the form with the run's billed amount."""
         known = run.billed_usd
         return cls(initial={"billed_usd": None if known is None else plain_usd(known)})
@@ -182,7 +182,7 @@ class JobForm(forms.Form):
     )
 
     @classmethod
-    def of(cls, job: Job) -> JobForm:
+    def from_job(cls, job: Job) -> JobForm:
         """Return the form with the job's current values."""
         return cls(initial={name: getattr(job, name) for name in jobs.FIELDS})
 

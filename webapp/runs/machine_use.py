@@ -14,7 +14,7 @@ from webapp.runs.models import Node
 
 
 @dataclass(frozen=True)
-class MachineUse:
+class NewestUse:
     """The newest use of a type in a region."""
 
     instance_type: str
@@ -25,7 +25,7 @@ class MachineUse:
 
 def last_uses(
     workspace: Workspace, regions: Collection[str], instance_types: Collection[str]
-) -> list[MachineUse]:
+) -> list[NewestUse]:
     """Return the newest use of each of the types in each region, by the workspace's runs in any
     state; deleted runs don't count.
     """
@@ -37,4 +37,4 @@ def last_uses(
     )
     began = Max(Coalesce("attempt__run__started_at", "attempt__run__created_at"))
     newest = used.order_by().values_list("instance_type", "region").annotate(began=began)
-    return [MachineUse(name, region, at.astimezone(UTC).date()) for name, region, at in newest]
+    return [NewestUse(name, region, at.astimezone(UTC).date()) for name, region, at in newest]

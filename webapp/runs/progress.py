@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from trimtab.wire import FIRST_ADDED, Segment
 
-from webapp.database.listed import listed
+from webapp.database.listed import execute_with_rows
 from webapp.database.prepared import Models, Slot
 from webapp.runs import endings
 from webapp.runs.models import Run, Session
@@ -47,7 +47,7 @@ FROM new WHERE runs_run.id = new.id RETURNING runs_run.id, runs_run.state
 
 
 @dataclass(frozen=True)
-class Reached:
+class ReachedEnd:
     """The moment up to which a new segment extends its session."""
 
     run_id: UUID
@@ -62,10 +62,10 @@ class Reached:
 def lock_runs(run_ids: Collection[UUID]) -> None:
     """Lock these runs, as `locks` has it, in one order. SQLite has one writer at a time anyway."""
     if connection.vendor != "sqlite":
-        listed(("id",), [[run_id] for run_id in run_ids], _LOCK_RUNS)
+        execute_with_rows(("id",), [[run_id] for run_id in run_ids], _LOCK_RUNS)
 
 
-def extend_runs(segments: Sequence[Reached], now: datetime) -> set[UUID]:
+def extend_runs(segments: Sequence[ReachedEnd], now: datetime) -> set[UUID]:
     """Extend sessions and runs by new segments, in two statements.
 
     In a run that has not ended, the session that decides its state is open. So the run is running
@@ -81,10 +81,10 @@ def extend_runs(segments: Sequence[Reached], now: datetime) -> set[UUID]:
         sessions[one.session_id] = max(one.last_ms, sessions.get(one.session_id, 0))
         start, end = runs.get(one.run_id, (one.starts_at, one.ends_at))
         runs[one.run_id] = min(one.starts_at, start), max(one.ends_at, end)
-    ends = listed(("id", "last_ms"), sessions.items(), _EXTEND_SESSIONS)
+    ends = execute_with_rows(("id", "last_ms"), sessions.items(), _EXTEND_SESSIONS)
     over = {UUID(str(session)) for session, ended_ms in ends if ended_ms is not None}
     moments = [(run_id, start, end, now) for run_id, (start, end) in runs.items()]
-    states = listed(("id", "starts_at", "ends_at", "now"), moments, _EXTEND_RUNS)
+    states = execute_with_rows(("id", "starts_at", "ends_at", "now"), moments, _EXTEND_RUNS)
     ended = {UUID(str(run)) for run, state in states if state in Run.ENDED}
     return ended | {one.run_id for one in segments if one.session_id in over}
 

@@ -18,7 +18,7 @@ from django.db.models import Count, Q
 from trimtab.wire import Declaration, Segment
 
 from webapp.accounts.models import Workspace
-from webapp.database.listed import listed
+from webapp.database.listed import execute_with_rows
 from webapp.runs import locks, trainings
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run, Session
 
@@ -81,7 +81,7 @@ def make_runs(named: Iterable[tuple[UUID, Workspace, str]]) -> list[Run]:
         job.runs_made += 1
         made.append(Run(pk=run_id, workspace=workspace, job=job, number=job.runs_made))
     numbers = [(job.pk, job.runs_made) for job in numbered.values()]
-    listed(("id", "runs_made"), numbers, _NUMBERED)
+    execute_with_rows(("id", "runs_made"), numbers, _NUMBERED)
     Run.objects.bulk_create(sorted(made, key=lambda run: run.pk))
     for run in made:
         _record_merged(run, jobs[run.workspace_id, missing[run.pk][1]])
@@ -174,7 +174,7 @@ def apply_declaration(run: Run, declared: Declaration) -> None:
     run.agent_version = declared.agent_version or run.agent_version
     run.requeue = declared.requeue or run.requeue
     if declared.training and not run.training_is_edited:
-        run.training = trainings.called(run.workspace, declared.training)
+        run.training = trainings.training_of_key(run.workspace, declared.training)
         run.continues, run.continues_by = None, ""
     run.probe = asdict(declared.probe) if declared.probe else run.probe
     if declared.git_commit:

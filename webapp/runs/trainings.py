@@ -6,7 +6,7 @@ from webapp.accounts.models import Workspace
 from webapp.runs.models import Run, RunQuerySet, Training, began
 
 
-def called(workspace: Workspace, key: str) -> Training:
+def training_of_key(workspace: Workspace, key: str) -> Training:
     """Return the training of this key, created if it is new."""
     return Training.objects.get_or_create(workspace=workspace, key=key)[0]
 

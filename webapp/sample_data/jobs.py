@@ -19,13 +19,13 @@ from webapp.sample_data.machines import (
     G5_XLARGE,
     P3_8XLARGE,
 )
-from webapp.sample_data.simulation import FINISHED, Ending, SimulatedRun, sample_id
-from webapp.sample_data.training import Training, deviation, simulated_nodes
+from webapp.sample_data.simulation import FINISHED, SimulatedEnding, SimulatedRun, sample_id
+from webapp.sample_data.training import SimulatedTraining, deviation, simulated_nodes
 
 SEGMENT_MS = 1_200_000
 QUARTER_MINUTES = 15
 LIVE_RESOLUTION_MS, LIVE_SEGMENT_MS = 5_000, 10_000
-OUT_OF_MEMORY = Ending(
+OUT_OF_MEMORY = SimulatedEnding(
     "failed",
     1,
     (
@@ -37,14 +37,14 @@ OUT_OF_MEMORY = Ending(
 
 
 @dataclass(frozen=True)
-class Stage:
+class RunGroup:
     """Runs that are alike, on these days before the present one."""
 
     days_ago: tuple[int, ...]
-    training: Training
+    training: SimulatedTraining
     commit: str = "first"
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    ending: Ending = FINISHED
+    ending: SimulatedEnding = FINISHED
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SampleJob:
     owner: str
     dataset: str
     model: str
-    stages: tuple[Stage, ...]
+    stages: tuple[RunGroup, ...]
     hour: int = 2
     """The hour (UTC) at which a day's first run starts; each further one starts a quarter of an
     hour later."""
@@ -80,7 +80,9 @@ class SampleJob:
         run_id = sample_id(workspace, self.name, "live", started_at)
         return replace(run, run_id=run_id, segment_ms=LIVE_SEGMENT_MS, allow_stop=True)
 
-    def _run(self, number: int, stage: Stage, started_at: datetime, workspace: str) -> SimulatedRun:
+    def _run(
+        self, number: int, stage: RunGroup, started_at: datetime, workspace: str
+    ) -> SimulatedRun:
         of = _varied(stage.training, number)
         return SimulatedRun(
             run_id=sample_id(workspace, self.name, started_at.date(), number),
@@ -104,7 +106,7 @@ def _midnight(now: datetime) -> datetime:
     return datetime.combine(now.astimezone(UTC).date(), time(), UTC)
 
 
-def _varied(of: Training, number: int) -> Training:
+def _varied(of: SimulatedTraining, number: int) -> SimulatedTraining:
     factor = deviation(number)
     return replace(
         of,
@@ -117,7 +119,7 @@ def _seed(name: str, number: int) -> int:
     return 1000 * (sample_id(name).int % 10_000) + number
 
 
-def _parameters(of: Training) -> dict[str, Any]:
+def _parameters(of: SimulatedTraining) -> dict[str, Any]:
     batch = of.batch * of.ranks_per_node * of.nodes
     return {"epochs": of.epochs, "batch_size": batch, "num_workers": of.workers, "lr": 0.001}
 
@@ -127,12 +129,12 @@ def _every(days: int, first: int, count: int) -> tuple[int, ...]:
     return tuple(first - days * number for number in range(count))
 
 
-PHOTOS = Training(G5_XLARGE)
-SCENES = Training(
+PHOTOS = SimulatedTraining(G5_XLARGE)
+SCENES = SimulatedTraining(
     G5_12XLARGE, nodes=2, gpus_used=4, steps_per_epoch=60, batch=16, workers=6,
     compute_seconds=2.3, wait_seconds=0.12, gpu_memory_gib=17.8, memory_gib=61, startup_seconds=80,
 )  # fmt: skip
-COMMANDS = Training(
+COMMANDS = SimulatedTraining(
     G4DN_2XLARGE, steps_per_epoch=200, compute_seconds=0.55, wait_seconds=0.35, workers=1,
     gpu_memory_gib=10.6, accuracy=0.96, saving_seconds=0.4,
 )  # fmt: skip
@@ -140,27 +142,27 @@ CLICKS = replace(
     COMMANDS, machine=G5_XLARGE, compute_seconds=0.5, wait_seconds=0.28, batch=512, workers=4,
     accuracy=0.81,
 )  # fmt: skip
-DIALOGUE = Training(
+DIALOGUE = SimulatedTraining(
     G5_12XLARGE, gpus_used=4, steps_per_epoch=50, batch=8, workers=4, compute_seconds=3.6,
     wait_seconds=0.1, gpu_memory_gib=20.9, memory_gib=88, startup_seconds=45, accuracy=0.71,
 )  # fmt: skip
-TRANSLATION = Training(
+TRANSLATION = SimulatedTraining(
     P3_8XLARGE, epochs=6, steps_per_epoch=500, compute_seconds=2.2, wait_seconds=0.08, workers=4,
     gpu_memory_gib=12.6, memory_gib=34, startup_seconds=150, evaluation_seconds=60,
     resolution_ms=20_000, accuracy=0.68,
 )  # fmt: skip
-CAPTIONS = Training(
+CAPTIONS = SimulatedTraining(
     G5_XLARGE, compute_seconds=0.9, wait_seconds=0.03, workers=4, gpu_memory_gib=18.9, accuracy=0.77
 )
-CHURN = Training(
+CHURN = SimulatedTraining(
     C5_4XLARGE, epochs=5, steps_per_epoch=200, batch=4096, compute_seconds=1.1, wait_seconds=0.02,
     workers=0, busy_pct=17.0, memory_gib=5.2, accuracy=0.88,
 )  # fmt: skip
-TRIAL = Training(
+TRIAL = SimulatedTraining(
     G4DN_XLARGE, epochs=4, steps_per_epoch=100, compute_seconds=0.6, wait_seconds=0.02, workers=3,
     gpu_memory_gib=9.4, startup_seconds=25, saving_seconds=0.2,
 )  # fmt: skip
-TRANSCRIBE = Training(
+TRANSCRIBE = SimulatedTraining(
     G5_XLARGE, epochs=12, steps_per_epoch=600, compute_seconds=0.95, wait_seconds=0.04, workers=4,
     gpu_memory_gib=17.2, accuracy=0.9, resolution_ms=10_000,
 )  # fmt: skip
@@ -172,33 +174,33 @@ JOBS = (
     SampleJob(
         "product-photos/train.py", "vision", "Mara", "product-photos", "resnet50",
         (
-            Stage(_every(5, 88, 9), PHOTOS),
-            Stage((42, 39, 36), replace(PHOTOS, wait_seconds=0.2), "slow"),
-            Stage(_every(6, 32, 5), PHOTOS, "mended"),
+            RunGroup(_every(5, 88, 9), PHOTOS),
+            RunGroup((42, 39, 36), replace(PHOTOS, wait_seconds=0.2), "slow"),
+            RunGroup(_every(6, 32, 5), PHOTOS, "mended"),
         ),
     ),
     # Slower since its dataset moved to a bucket in another region; nobody has seen it yet.
     SampleJob(
         "street-scenes/train.py", "vision", "Jonas", "street-scenes", "mask2former",
         (
-            Stage(_every(8, 81, 8), SCENES),
-            Stage((15, 8, 1), replace(SCENES, wait_seconds=0.66), "moved"),
+            RunGroup(_every(8, 81, 8), SCENES),
+            RunGroup((15, 8, 1), replace(SCENES, wait_seconds=0.66), "moved"),
         ),
     ),
     # One process loaded its data; then three did, as advised.
     SampleJob(
         "speech-commands/train.py", "speech", "Aiko", "speech-commands", "conformer",
         (
-            Stage(_every(7, 60, 4), COMMANDS),
-            Stage(_every(8, 33, 5), replace(COMMANDS, wait_seconds=0.03, workers=3), "loaders"),
+            RunGroup(_every(7, 60, 4), COMMANDS),
+            RunGroup(_every(8, 33, 5), replace(COMMANDS, wait_seconds=0.03, workers=3), "loaders"),
         ),
     ),
     # The cores were full. Decoding on the GPU, as advised, left less of that for the training.
     SampleJob(
         "click-ranking/train.py", "ranking", "Tomas", "clicks", "dlrm",
         (
-            Stage(_every(7, 54, 4), CLICKS),
-            Stage(
+            RunGroup(_every(7, 54, 4), CLICKS),
+            RunGroup(
                 _every(7, 24, 4),
                 replace(CLICKS, compute_seconds=0.86, wait_seconds=0.02, workers=1),
                 "decode-on-gpu",
@@ -209,8 +211,8 @@ JOBS = (
     SampleJob(
         "dialogue/pretrain.py", "language", "Priya", "dialogues", "llama-1b",
         (
-            Stage(_every(6, 40, 3), DIALOGUE),
-            Stage(
+            RunGroup(_every(6, 40, 3), DIALOGUE),
+            RunGroup(
                 (9, 6, 3, 1),
                 replace(DIALOGUE, fails_after=0.55, gpu_memory_gib=22.0),
                 "longer",
@@ -222,23 +224,23 @@ JOBS = (
     # The dearest job of all: one of its machine's four GPUs trains.
     SampleJob(
         "translation/train.py", "language", "Priya", "parallel-text", "transformer",
-        (Stage(_every(9, 74, 9), TRANSLATION),),
+        (RunGroup(_every(9, 74, 9), TRANSLATION),),
     ),
     # Nothing to do.
     SampleJob(
         "captions/train.py", "vision", "Mara", "captions", "blip",
-        (Stage(_every(12, 66, 6), CAPTIONS),),
+        (RunGroup(_every(12, 66, 6), CAPTIONS),),
     ),
     # The job has no GPUs, and four times the cores that it keeps busy.
     SampleJob(
         "churn/train.py", "ranking", "Tomas", "customers", "gradient-boosting",
-        (Stage(_every(10, 52, 6), CHURN),),
+        (RunGroup(_every(10, 52, 6), CHURN),),
     ),
     # One run for each learning rate, on one day.
     SampleJob(
         "demand-forecast/sweep.py", "ranking", "Lena", "sales", "tft",
         tuple(
-            Stage((11, 4), replace(TRIAL, accuracy=accuracy), parameters={"lr": rate})
+            RunGroup((11, 4), replace(TRIAL, accuracy=accuracy), parameters={"lr": rate})
             for rate, accuracy in LEARNING_RATES.items()
         ),
         hour=9,
@@ -246,6 +248,6 @@ JOBS = (
 )  # fmt: skip
 LIVE_JOB = SampleJob(
     "transcripts/finetune.py", "speech", "Aiko", "transcripts", "whisper-small",
-    (Stage(_every(10, 32, 4), TRANSCRIBE),),
+    (RunGroup(_every(10, 32, 4), TRANSCRIBE),),
 )  # fmt: skip
 """The job that also has a run that is going on: see `live`."""

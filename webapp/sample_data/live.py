@@ -10,12 +10,12 @@ from typing import Any
 
 from webapp.sample_data.histories import WORKSPACE
 from webapp.sample_data.jobs import LIVE_JOB
-from webapp.sample_data.load import Connection, declarations_of, upload_of
-from webapp.sample_data.simulation import Ending, Happening
+from webapp.sample_data.load import LoadConnection, declarations_of, upload_of
+from webapp.sample_data.simulation import SimulatedEnding, SimulatedEvent
 
 BEGAN = timedelta(minutes=20)
 """The time by which it began before it is first uploaded."""
-STOPPED = Ending("stopped", 143)
+STOPPED = SimulatedEnding("stopped", 143)
 PAUSE_SECONDS = 2.0
 NOTHING_TO_PROFILE = "this run is simulated: there is no process to profile"
 
@@ -25,9 +25,9 @@ class LiveRun:
 
     def __init__(self, url: str, token: str, now: datetime, workspace: str = WORKSPACE) -> None:
         self._run = LIVE_JOB.running(now.replace(microsecond=0) - BEGAN, workspace)
-        self._connection = Connection(url, token)
+        self._connection = LoadConnection(url, token)
         self._next_seq = 0
-        self._answers: list[Happening] = []
+        self._answers: list[SimulatedEvent] = []
         self._answered: set[str] = set()
         self._is_stopping = False
         self.has_ended = False
@@ -76,4 +76,4 @@ class LiveRun:
             outcome, reason = "refused", NOTHING_TO_PROFILE if kind == "profile" else "simulated"
         told = {"id": directive["id"], "directive": kind, "outcome": outcome, "reason": reason}
         at_ms = self._next_seq * self._run.segment_ms
-        self._answers.append(Happening(at_ms, "directive", told))
+        self._answers.append(SimulatedEvent(at_ms, "directive", told))

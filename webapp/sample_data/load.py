@@ -26,12 +26,12 @@ BUSY = (429, 502, 503)
 Progress = Callable[[float], None]
 
 
-class LoadError(RuntimeError):
+class SampleUploadError(RuntimeError):
     """Raised when the service refused an upload. The message says which, and the answer."""
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadResult:
     runs: int
     segments: int
     duplicates: int
@@ -39,7 +39,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Upload:
+class SampleUpload:
     path: str
     content_type: str
     body: bytes
@@ -51,7 +51,7 @@ def load(
     now: datetime,
     progress: Progress = lambda share: None,
     workspace: str = WORKSPACE,
-) -> Loaded:
+) -> LoadResult:
     """Upload every simulated run; loading again on the same `now` adds nothing.
 
     Args:
@@ -65,35 +65,35 @@ def load(
     """
     runs = sample_runs(now, workspace)
     uploads = [upload for run in runs for upload in uploads_of(run)]
-    connection = Connection(url, token)
+    connection = LoadConnection(url, token)
     duplicates = 0
     for done, upload in enumerate(uploads, start=1):
         duplicates += bool(connection.put(upload).get("duplicate"))
         progress(done / len(uploads))
     connection.close()
     segments = sum(upload.content_type == SEGMENT_TYPE for upload in uploads)
-    return Loaded(len(runs), segments, duplicates)
+    return LoadResult(len(runs), segments, duplicates)
 
 
-def uploads_of(run: SimulatedRun) -> Iterator[Upload]:
+def uploads_of(run: SimulatedRun) -> Iterator[SampleUpload]:
     """Yield the declarations first, then the segments in order."""
     yield from declarations_of(run)
     for segment in run.segments():
         yield upload_of(segment)
 
 
-def declarations_of(run: SimulatedRun) -> Iterator[Upload]:
+def declarations_of(run: SimulatedRun) -> Iterator[SampleUpload]:
     for declaration in run.declarations():
         body = encode_declaration(declaration)
-        yield Upload(f"/api/v1/runs/{run.run_id}", DECLARATION_TYPE, body)
+        yield SampleUpload(f"/api/v1/runs/{run.run_id}", DECLARATION_TYPE, body)
 
 
-def upload_of(segment: Segment) -> Upload:
+def upload_of(segment: Segment) -> SampleUpload:
     place = f"/api/v1/runs/{segment.run_id}/segments/{segment.clock.session_id}/{segment.seq}"
-    return Upload(place, SEGMENT_TYPE, encode_segment(segment))
+    return SampleUpload(place, SEGMENT_TYPE, encode_segment(segment))
 
 
-class Connection:
+class LoadConnection:
     """One kept-alive connection to the service."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -104,28 +104,28 @@ class Connection:
         self._prefix = parts.path.rstrip("/")
         self._token = token
 
-    def put(self, upload: Upload) -> dict[str, Any]:
+    def put(self, upload: SampleUpload) -> dict[str, Any]:
         """Send an upload. Returns the answer: `duplicate` if the service had it already."""
         status, text = self._put_patiently(upload)
         if not 200 <= status < 300:
-            raise LoadError(f"PUT {upload.path} was answered {status}: {text[:500]}")
+            raise SampleUploadError(f"PUT {upload.path} was answered {status}: {text[:500]}")
         answer: dict[str, Any] = json.loads(text or "{}")
         return answer
 
     def close(self) -> None:
         self._connection.close()
 
-    def _put_patiently(self, upload: Upload) -> tuple[int, str]:
+    def _put_patiently(self, upload: SampleUpload) -> tuple[int, str]:
         """Send an upload. A service that is busy or just starting gets a few seconds."""
         for pause_seconds in PAUSES_SECONDS:
-            with contextlib.suppress(LoadError):
+            with contextlib.suppress(SampleUploadError):
                 status, text = self._put_once(upload)
                 if status not in BUSY:
                     return status, text
             time.sleep(pause_seconds)
         return self._put_once(upload)
 
-    def _put_once(self, upload: Upload) -> tuple[int, str]:
+    def _put_once(self, upload: SampleUpload) -> tuple[int, str]:
         path, headers = self._prefix + upload.path, self._headers(upload)
         try:
             self._connection.request("PUT", path, upload.body, headers)
@@ -133,9 +133,9 @@ class Connection:
             return answer.status, answer.read().decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise LoadError(f"PUT {upload.path} failed: {error}") from error
+            raise SampleUploadError(f"PUT {upload.path} failed: {error}") from error
 
-    def _headers(self, upload: Upload) -> dict[str, str]:
+    def _headers(self, upload: SampleUpload) -> dict[str, str]:
         return {
             "Authorization": f"Bearer {self._token}",
             "Content-Encoding": "gzip",

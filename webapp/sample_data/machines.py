@@ -10,7 +10,7 @@ from webapp.sample_data.simulation import GIB, sample_id
 
 
 @dataclass(frozen=True)
-class Machine:
+class SampleMachine:
     """One type of EC2 instance in us-east-1."""
 
     instance_type: str
@@ -50,9 +50,9 @@ class Machine:
 _A10G = "NVIDIA A10G", 24, (58.0, 210.0)
 _T4 = "Tesla T4", 15, (28.0, 42.0)
 _V100 = "Tesla V100-SXM2-16GB", 16, (42.0, 190.0)
-G5_XLARGE = Machine("g5.xlarge", 4, 16, "AMD EPYC 7R32", 1, *_A10G)
-G5_12XLARGE = Machine("g5.12xlarge", 48, 192, "AMD EPYC 7R32", 4, *_A10G)
-G4DN_XLARGE = Machine("g4dn.xlarge", 4, 16, "Intel Xeon Platinum 8259CL", 1, *_T4)
-G4DN_2XLARGE = Machine("g4dn.2xlarge", 8, 32, "Intel Xeon Platinum 8259CL", 1, *_T4)
-P3_8XLARGE = Machine("p3.8xlarge", 32, 244, "Intel Xeon E5-2686 v4", 4, *_V100)
-C5_4XLARGE = Machine("c5.4xlarge", 16, 32, "Intel Xeon Platinum 8124M")
+G5_XLARGE = SampleMachine("g5.xlarge", 4, 16, "AMD EPYC 7R32", 1, *_A10G)
+G5_12XLARGE = SampleMachine("g5.12xlarge", 48, 192, "AMD EPYC 7R32", 4, *_A10G)
+G4DN_XLARGE = SampleMachine("g4dn.xlarge", 4, 16, "Intel Xeon Platinum 8259CL", 1, *_T4)
+G4DN_2XLARGE = SampleMachine("g4dn.2xlarge", 8, 32, "Intel Xeon Platinum 8259CL", 1, *_T4)
+P3_8XLARGE = SampleMachine("p3.8xlarge", 32, 244, "Intel Xeon E5-2686 v4", 4, *_V100)
+C5_4XLARGE = SampleMachine("c5.4xlarge", 16, 32, "Intel Xeon Platinum 8124M")

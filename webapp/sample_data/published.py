@@ -18,11 +18,11 @@ from trimtab.wire import Gpu, NodeFacts
 from webapp.sample_data import shapes
 from webapp.sample_data.simulation import (
     GIB,
-    Happening,
     Series,
+    SimulatedEvent,
     SimulatedNode,
     SimulatedRun,
-    Steps,
+    SimulatedSteps,
     sample_id,
 )
 
@@ -183,17 +183,19 @@ def _facts(case: Case, run_id: object, number: int) -> NodeFacts:
     )
 
 
-def _steps(case: Case, rank: int, durations: Series, random: np.random.Generator) -> Steps:
+def _steps(case: Case, rank: int, durations: Series, random: np.random.Generator) -> SimulatedSteps:
     """Return one rank of a synchronous training: all ranks step together, each waits on its own."""
     begin, _, _ = case.phase_us()
     starts = begin + np.concatenate([[0], np.cumsum(durations[:-1])])
     share = np.clip(random.normal(case.data_wait_share, 0.03, len(durations)), 0, 0.9)
     spare = case.global_batch % case.ranks
     own_batch = case.global_batch // case.ranks + (1 if rank < spare else 0)
-    return Steps(rank, "train", starts, durations, shapes.whole(share * durations), own_batch)
+    return SimulatedSteps(
+        rank, "train", starts, durations, shapes.round_to_int(share * durations), own_batch
+    )
 
 
-def _events(case: Case, first_rank: int, durations: Series) -> tuple[Happening, ...]:
+def _events(case: Case, first_rank: int, durations: Series) -> tuple[SimulatedEvent, ...]:
     """Return the phases of every node; epochs and metrics of the first rank only."""
     begin, end, evaluated = (round(edge / 1000) for edge in case.phase_us())
     edges = [("initialise", 0, begin), ("train", begin, end), ("evaluate", end, evaluated)]
@@ -201,13 +203,16 @@ def _events(case: Case, first_rank: int, durations: Series) -> tuple[Happening, 
     events = []
     for phase, start, stop in edges:
         data = {"phase": phase, "rank": first_rank}
-        events += [Happening(start, "phase_begin", data), Happening(stop, "phase_end", data)]
+        events += [
+            SimulatedEvent(start, "phase_begin", data),
+            SimulatedEvent(stop, "phase_end", data),
+        ]
     if first_rank == 0:
         events += _progress(begin, durations)
     return tuple(sorted(events, key=lambda event: event.time_ms))
 
 
-def _progress(begin_ms: int, durations: Series) -> list[Happening]:
+def _progress(begin_ms: int, durations: Series) -> list[SimulatedEvent]:
     events = []
     per_epoch = len(durations) // EPOCHS
     ends = begin_ms + np.cumsum(durations)[per_epoch - 1 :: per_epoch] // 1000
@@ -215,8 +220,8 @@ def _progress(begin_ms: int, durations: Series) -> list[Happening]:
         at = min(time_ms, begin_ms + int(durations.sum()) // 1000 - 1)
         loss = round(0.18 + 0.5 * 0.86**epoch, 4)
         metric = {"name": "loss", "value": loss, "step": epoch * per_epoch, "rank": 0}
-        events.append(Happening(at, "epoch", {"number": epoch, "rank": 0}))
-        events.append(Happening(at, "metric", metric))
+        events.append(SimulatedEvent(at, "epoch", {"number": epoch, "rank": 0}))
+        events.append(SimulatedEvent(at, "metric", metric))
     return events
 
 
@@ -229,7 +234,7 @@ def _gpu_series(case: Case, random: np.random.Generator) -> dict[str, Series]:
         memory = np.zeros(case.ticks)
         memory[held] = 0.22 * 16 * GIB if pct.any() else 0
         series[f"gpu{number}.busy_pct"] = shapes.percent(pct)
-        series[f"gpu{number}.memory_used_bytes"] = shapes.whole(memory)
+        series[f"gpu{number}.memory_used_bytes"] = shapes.round_to_int(memory)
         series[f"gpu{number}.power_watts"] = np.round(42 + 1.9 * pct, 0)
     return series
 
@@ -264,10 +269,10 @@ def _host_series(case: Case, random: np.random.Generator) -> dict[str, Series]:
     network[loop] = shapes.wandering(random, 4e7, loop.stop - loop.start)
     return {
         "host.cpu_busy_pct": shapes.percent(cpu),
-        "host.memory_used_bytes": shapes.whole(memory),
+        "host.memory_used_bytes": shapes.round_to_int(memory),
         "net.received_bytes_total": shapes.counter(network, RESOLUTION_MS),
         "net.sent_bytes_total": shapes.counter(network, RESOLUTION_MS),
         "disk.read_bytes_total": shapes.counter(0.3 * network, RESOLUTION_MS),
         "tree.cpu_seconds_total": np.round(np.cumsum(0.92 * cores) * RESOLUTION_MS / 1000, 2),
-        "tree.rss_bytes": shapes.whole(memory - 3 * GIB),
+        "tree.rss_bytes": shapes.round_to_int(memory - 3 * GIB),
     }

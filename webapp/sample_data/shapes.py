@@ -28,7 +28,7 @@ def percent(values: Floats) -> Floats:
     return np.clip(values, 0.0, 100.0).round(1)
 
 
-def whole(values: Floats) -> NDArray[Any]:
+def round_to_int(values: Floats) -> NDArray[Any]:
     return np.round(values).astype(np.int64)
 
 
@@ -36,7 +36,7 @@ def counter(rate_per_second: Floats, resolution_ms: int) -> NDArray[Any]:
     """Return the running total of a rate, as a kernel's counter shows it: whole and never
     falling.
     """
-    return whole(np.cumsum(np.clip(rate_per_second, 0, None)) * resolution_ms / 1000)
+    return round_to_int(np.cumsum(np.clip(rate_per_second, 0, None)) * resolution_ms / 1000)
 
 
 def split(

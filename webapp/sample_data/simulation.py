@@ -28,7 +28,7 @@ def sample_id(*words: object) -> UUID:
 
 
 @dataclass(frozen=True)
-class Steps:
+class SimulatedSteps:
     """The steps of one rank in one phase; us since the start of the session."""
 
     rank: int
@@ -40,7 +40,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Happening:
+class SimulatedEvent:
     """An event, `time_ms` since the start of the session."""
 
     time_ms: int
@@ -54,29 +54,29 @@ class SimulatedNode:
 
     facts: NodeFacts
     series: dict[str, Series]
-    steps: tuple[Steps, ...] = ()
-    events: tuple[Happening, ...] = ()
+    steps: tuple[SimulatedSteps, ...] = ()
+    events: tuple[SimulatedEvent, ...] = ()
 
 
 @dataclass(frozen=True)
-class Ending:
+class SimulatedEnding:
     """Ending of the processes. `said` are the last lines of standard error that the agent kept."""
 
     state: str = "finished"
     exit_code: int = 0
     said: tuple[str, ...] = ()
 
-    def happenings(self, time_ms: int, final_seq: int) -> list[Happening]:
+    def happenings(self, time_ms: int, final_seq: int) -> list[SimulatedEvent]:
         facts = {"state": self.state, "exit_code": self.exit_code}
         lines = enumerate(self.said)
         return [
-            *(Happening(time_ms, "stderr", {"number": n, "text": line}) for n, line in lines),
-            Happening(time_ms, "process_exit", {"exit_code": self.exit_code}),
-            Happening(time_ms, "session_end", {**facts, "final_seq": final_seq}),
+            *(SimulatedEvent(time_ms, "stderr", {"number": n, "text": line}) for n, line in lines),
+            SimulatedEvent(time_ms, "process_exit", {"exit_code": self.exit_code}),
+            SimulatedEvent(time_ms, "session_end", {**facts, "final_seq": final_seq}),
         ]
 
 
-FINISHED = Ending()
+FINISHED = SimulatedEnding()
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class SimulatedRun:
     command: list[str]
     git_commit: str
     team: str = ""
-    ending: Ending = FINISHED
+    ending: SimulatedEnding = FINISHED
     allow_stop: bool = False
 
     def declarations(self) -> Iterator[Declaration]:
@@ -130,7 +130,7 @@ class SimulatedRun:
         return -(-self.duration_ms // self.segment_ms)
 
     def segment(
-        self, node: SimulatedNode, seq: int, more: Sequence[Happening] = (), ends: bool = False
+        self, node: SimulatedNode, seq: int, more: Sequence[SimulatedEvent] = (), ends: bool = False
     ) -> Segment:
         """Return one upload of a node.
 
@@ -143,7 +143,7 @@ class SimulatedRun:
         steps = (_cut_steps(s, start_ms * 1000, end_ms * 1000) for s in node.steps)
         happenings = [e for e in node.events if start_ms <= e.time_ms < end_ms] + list(more)
         if seq == 0:
-            happenings.insert(0, Happening(0, "process_start"))
+            happenings.insert(0, SimulatedEvent(0, "process_start"))
         if ends or seq == self.segment_count - 1:
             happenings += self.ending.happenings(end_ms, seq)
         return Segment(
@@ -179,7 +179,7 @@ def _cut_series(series: dict[str, Series], resolution_ms: int, start_ms: int, en
     return Block([tick * resolution_ms - start_ms for tick in ticks], columns)
 
 
-def _cut_steps(steps: Steps, start_us: int, end_us: int) -> StepBlock:
+def _cut_steps(steps: SimulatedSteps, start_us: int, end_us: int) -> StepBlock:
     """Return the steps that ended in the segment."""
     ends = steps.start_us + steps.duration_us
     inside = (ends > start_us) & (ends <= end_us)

@@ -12,8 +12,8 @@ from itertools import product
 import numpy as np
 
 from webapp.sample_data import shapes
-from webapp.sample_data.machines import Machine
-from webapp.sample_data.simulation import GIB, Happening, Series, SimulatedNode, Steps
+from webapp.sample_data.machines import SampleMachine
+from webapp.sample_data.simulation import GIB, Series, SimulatedEvent, SimulatedNode, SimulatedSteps
 
 VARIATION = (0.3, -1.1, 0.8, -0.4, 1.4, -0.9, 0.1, 1.0, -1.3, 0.4, -0.6, 0.7)
 """Deviation of each run's compute time, in standard deviations of 2 %; from the start again after
@@ -25,10 +25,10 @@ _WAITS = 0.1
 
 
 @dataclass(frozen=True)
-class Training:
+class SimulatedTraining:
     """Training of one run, before noise. Seconds are of one step, or of what the name says."""
 
-    machine: Machine
+    machine: SampleMachine
     nodes: int = 1
     gpus_used: int = 1
     """The GPUs used on each node; each has a rank of its own. Without GPUs there is one rank a
@@ -92,7 +92,7 @@ def deviation(number: int) -> float:
     return 1 + 0.02 * VARIATION[(number - 1) % len(VARIATION)]
 
 
-def simulated_nodes(of: Training, seed: int, *names: object) -> tuple[SimulatedNode, ...]:
+def simulated_nodes(of: SimulatedTraining, seed: int, *names: object) -> tuple[SimulatedNode, ...]:
     """Return the machines of one run; `names` tell them from other jobs' machines."""
     random = np.random.default_rng(seed)
     places = product(range(of.nodes * of.ranks_per_node), range(of.epochs))
@@ -102,9 +102,9 @@ def simulated_nodes(of: Training, seed: int, *names: object) -> tuple[SimulatedN
 
 
 def _node(
-    of: Training,
+    of: SimulatedTraining,
     number: int,
-    train: list[Steps],
+    train: list[SimulatedSteps],
     when: tuple[Series, Series],
     random: np.random.Generator,
     names: tuple[object, ...],
@@ -119,17 +119,19 @@ def _node(
     )
 
 
-def _train_steps(of: Training, epoch: int, rank: int, random: np.random.Generator) -> Steps:
+def _train_steps(
+    of: SimulatedTraining, epoch: int, rank: int, random: np.random.Generator
+) -> SimulatedSteps:
     begin_us = round((of.startup_seconds + epoch * of.epoch_seconds) * 1e6)
     total_us = round(of.steps_per_epoch * of.step_seconds * 1e6)
     durations = shapes.split(random, total_us, of.steps_per_epoch, noise=0.03)
     starts = begin_us + np.concatenate([[0], np.cumsum(durations[:-1])])
     share = random.normal(of.wait_share, 0.02, of.steps_per_epoch)
-    waits = shapes.whole(np.clip(share, 0, 0.9) * durations)
-    return Steps(rank, "train", starts, durations, waits, of.batch)
+    waits = shapes.round_to_int(np.clip(share, 0, 0.9) * durations)
+    return SimulatedSteps(rank, "train", starts, durations, waits, of.batch)
 
 
-def _events(of: Training, rank: int, random: np.random.Generator) -> list[Happening]:
+def _events(of: SimulatedTraining, rank: int, random: np.random.Generator) -> list[SimulatedEvent]:
     """Return the phases of every node; epochs, metrics and checkpoints of the first rank only."""
     ends_ms = round(of.startup_seconds * 1000)
     loader = {
@@ -138,7 +140,7 @@ def _events(of: Training, rank: int, random: np.random.Generator) -> list[Happen
         "pin_memory": bool(of.machine.gpus),
         "prefetch_factor": 2,
     }
-    events = [*_phase("initialise", rank, 0, ends_ms), Happening(ends_ms, "loader", loader)]
+    events = [*_phase("initialise", rank, 0, ends_ms), SimulatedEvent(ends_ms, "loader", loader)]
     for epoch in range(of.epochs):
         begin = round((of.startup_seconds + epoch * of.epoch_seconds) * 1000)
         trained = begin + round(of.steps_per_epoch * of.step_seconds * 1000)
@@ -152,14 +154,17 @@ def _events(of: Training, rank: int, random: np.random.Generator) -> list[Happen
     return [*events, *_phase("finalise", rank, ends_ms, of.whole_ms - 1)]
 
 
-def _phase(name: str, rank: int, begin_ms: int, end_ms: int) -> list[Happening]:
+def _phase(name: str, rank: int, begin_ms: int, end_ms: int) -> list[SimulatedEvent]:
     data = {"phase": name, "rank": rank}
-    return [Happening(begin_ms, "phase_begin", data), Happening(end_ms, "phase_end", data)]
+    return [
+        SimulatedEvent(begin_ms, "phase_begin", data),
+        SimulatedEvent(end_ms, "phase_end", data),
+    ]
 
 
 def _epoch_end(
-    of: Training, number: int, trained_ms: int, saved_ms: int, random: np.random.Generator
-) -> list[Happening]:
+    of: SimulatedTraining, number: int, trained_ms: int, saved_ms: int, random: np.random.Generator
+) -> list[SimulatedEvent]:
     missing = 0.6 * of.accuracy * 0.66**number
     metrics = {
         "loss": round(float(0.35 + 2.1 * 0.62**number + random.normal(0, 0.01)), 4),
@@ -167,16 +172,16 @@ def _epoch_end(
     }
     step = number * of.steps_per_epoch
     return [
-        Happening(trained_ms, "epoch", {"number": number, "rank": 0}),
+        SimulatedEvent(trained_ms, "epoch", {"number": number, "rank": 0}),
         *(
-            Happening(trained_ms, "metric", {"name": n, "value": v, "step": step, "rank": 0})
+            SimulatedEvent(trained_ms, "metric", {"name": n, "value": v, "step": step, "rank": 0})
             for n, v in metrics.items()
         ),
-        Happening(saved_ms, "checkpoint", {"seconds": of.saving_seconds, "rank": 0}),
+        SimulatedEvent(saved_ms, "checkpoint", {"seconds": of.saving_seconds, "rank": 0}),
     ]
 
 
-def _when(of: Training, train: list[Steps]) -> tuple[Series, Series]:
+def _when(of: SimulatedTraining, train: list[SimulatedSteps]) -> tuple[Series, Series]:
     """Return, for each tick, whether it is in training steps, and whether it is between the first
     and last epoch.
     """
@@ -201,7 +206,7 @@ def _level(
 
 
 def _gpu_series(
-    of: Training, when: tuple[Series, Series], random: np.random.Generator
+    of: SimulatedTraining, when: tuple[Series, Series], random: np.random.Generator
 ) -> dict[str, Series]:
     series: dict[str, Series] = {}
     idle_watts, more_watts = of.machine.gpu_watts
@@ -212,13 +217,15 @@ def _gpu_series(
             busy = _level(when, random, of.busy_pct * (1 - of.wait_share), 0.65 * of.busy_pct, 0.0)
             held = of.gpu_memory_gib
         series[f"gpu{number}.busy_pct"] = shapes.percent(busy)
-        series[f"gpu{number}.memory_used_bytes"] = shapes.whole(np.where(when[1], held, 0) * GIB)
+        series[f"gpu{number}.memory_used_bytes"] = shapes.round_to_int(
+            np.where(when[1], held, 0) * GIB
+        )
         series[f"gpu{number}.power_watts"] = np.round(idle_watts + more_watts * busy / 100, 0)
     return series
 
 
 def _host_series(
-    of: Training, when: tuple[Series, Series], random: np.random.Generator
+    of: SimulatedTraining, when: tuple[Series, Series], random: np.random.Generator
 ) -> dict[str, Series]:
     vcpus = of.machine.vcpus
     cpu = _level(when, random, *_cpu_levels(of))
@@ -230,16 +237,16 @@ def _host_series(
     return {
         "host.cpu_busy_pct": shapes.percent(cpu),
         "host.cpu_iowait_pct": shapes.percent(np.where(when[0], 1.5 + 20 * of.wait_share, 0.3)),
-        "host.memory_used_bytes": shapes.whole(memory),
+        "host.memory_used_bytes": shapes.round_to_int(memory),
         "disk.read_bytes_total": shapes.counter(reads, of.resolution_ms),
         "net.received_bytes_total": shapes.counter(network, of.resolution_ms),
         "tree.cpu_seconds_total": np.round(np.cumsum(cores) * of.resolution_ms / 1000, 2),
-        "tree.rss_bytes": shapes.whole(memory - 1.6 * GIB),
+        "tree.rss_bytes": shapes.round_to_int(memory - 1.6 * GIB),
         "tree.processes_count": np.full(of.ticks, 2 + of.ranks_per_node * of.workers),
     }
 
 
-def _cpu_levels(of: Training) -> tuple[float, float, float]:
+def _cpu_levels(of: SimulatedTraining) -> tuple[float, float, float]:
     """Return percentages of all cores: in steps, in evaluations, and otherwise. With GPUs, a rank
     keeps one core busy, and each of its loaders a part of one.
     """

@@ -20,7 +20,7 @@ from webapp.accounts.models import Workspace
 from webapp.runs.models import Job
 from webapp.spend.daily import Daily, daily_spends
 from webapp.spend.models import Budget
-from webapp.spend.months import Month, current
+from webapp.spend.months import Month, current_month
 from webapp.spend.scope import budgets_of
 from webapp.spend.sums import Edge, edges, whole_days
 from webapp.spend.table import NONE
@@ -93,7 +93,7 @@ def standings(workspace: Workspace, budgets: Iterable[Budget], now: datetime) ->
     wanted = list(budgets)
     if not wanted:
         return []
-    month = current(workspace, now)
+    month = current_month(workspace, now)
     jobs = {budget.job_id for budget in wanted if budget.job_id is not None}
     is_of_jobs = all(budget.job_id for budget in wanted)
     begun = edges(workspace, month.start, month.end, jobs if is_of_jobs else None)

@@ -17,7 +17,7 @@ FIELDS = ("amount_usd", "threshold_pct")
 
 
 @transaction.atomic
-def make(budget: Budget, actor: User) -> None:
+def create_budget(budget: Budget, actor: User) -> None:
     budget.save()
     _record(budget, actor, "budget.made", {n: (None, _plain(budget, n)) for n in FIELDS})
 

@@ -9,7 +9,7 @@ from math import ceil
 from typing import NamedTuple
 
 from advisor.money import round_amount_above
-from webapp.advice.selectors.savings import Range
+from webapp.advice.selectors.savings import UsdRange
 
 WIDTH, HEIGHT = 1000.0, 160.0
 NOTHING = Decimal(0)
@@ -34,7 +34,7 @@ class Curve:
     ticks: list[Tick]
 
 
-def curve(sums: Sequence[Range]) -> Curve:
+def curve(sums: Sequence[UsdRange]) -> Curve:
     """Return the curve of at least two sums, from the left edge to the right one."""
     amounts = _axis(min(each.low for each in sums), max(each.high for each in sums))
     top, bottom = amounts[0], amounts[-1]

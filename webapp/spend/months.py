@@ -37,9 +37,9 @@ class Month:
 
     @property
     def end(self) -> datetime:
-        return self.shifted(1).start
+        return self.months_later(1).start
 
-    def shifted(self, by: int) -> Month:
+    def months_later(self, by: int) -> Month:
         """Return the month that many months later."""
         number = self.year * 12 + self.month - 1 + by
         return Month(number // 12, number % 12 + 1, self.zone)
@@ -49,18 +49,18 @@ def zone_of(workspace: Workspace) -> ZoneInfo:
     return ZoneInfo(workspace.time_zone)
 
 
-def current(workspace: Workspace, now: datetime) -> Month:
+def current_month(workspace: Workspace, now: datetime) -> Month:
     local = now.astimezone(zone_of(workspace))
     return Month(local.year, local.month, zone_of(workspace))
 
 
-def parsed(text: str, workspace: Workspace, now: datetime) -> Month:
+def parse_month(text: str, workspace: Workspace, now: datetime) -> Month:
     """Return the month of a text such as `2026-11`; the current one if it is empty.
 
     Raises:
         ValueError: not a month, before 2000, or in the future.
     """
-    present = current(workspace, now)
+    present = current_month(workspace, now)
     if not text:
         return present
     match = _MONTH.fullmatch(text)

@@ -24,8 +24,8 @@ from webapp.advice import recounting, scope
 from webapp.advice.models import IS_OPEN, RealisedSaving, Recommendation, SavingsRecount
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
 from webapp.advice.selectors.savings import (
-    Range,
     Saving,
+    UsdRange,
     calibration_of,
     pairs,
     saving_of,
@@ -33,7 +33,7 @@ from webapp.advice.selectors.savings import (
 )
 from webapp.runs.scope import runs_of
 from webapp.spend.curve import Curve, curve
-from webapp.spend.months import Month, current
+from webapp.spend.months import Month, current_month
 from webapp.spend.year import usd_by_month
 
 MONTHS_SHOWN = 12
@@ -84,7 +84,7 @@ _REALISED = (
 
 
 @dataclass
-class Saved:
+class SavedTotal:
     """A sum over runs. The interval adds up those of the runs, so it is on the cautious side."""
 
     usd: Decimal = Decimal(0)
@@ -106,17 +106,17 @@ class MonthLine:
     month: Month
     spend_usd: Decimal | None
     """The spend; None if no run has a price."""
-    saved: Saved = field(default_factory=Saved)
-    sums: Range = field(default_factory=lambda: Range(Decimal(0), Decimal(0), Decimal(0)))
+    saved: SavedTotal = field(default_factory=SavedTotal)
+    sums: UsdRange = field(default_factory=lambda: UsdRange(Decimal(0), Decimal(0), Decimal(0)))
 
 
 @dataclass
 class JobLine:
     name: str
     uuid: UUID
-    saved: Saved = field(default_factory=Saved)
+    saved: SavedTotal = field(default_factory=SavedTotal)
     """The proven saving."""
-    unproven: Saved = field(default_factory=Saved)
+    unproven: SavedTotal = field(default_factory=SavedTotal)
     is_open: bool = False
     """True if the job has an open recommendation."""
     open_usd: Decimal | None = None
@@ -142,7 +142,7 @@ class SavingsPage:
     """
 
     months: list[MonthLine]
-    earlier: Saved
+    earlier: SavedTotal
     """The proven saving of runs that began before the first month."""
     jobs: list[JobLine]
     """The jobs with a figure: the most saved first, then by what is open."""
@@ -153,8 +153,8 @@ class SavingsPage:
     followed: list[FollowedLine]
     followed_count: int
     """The number of all followed recommendations, also of those that aren't listed."""
-    proven: Saved
-    unproven: Saved
+    proven: SavedTotal
+    unproven: SavedTotal
     open: OpenSaving
     calibration: float | None
     """The realised saving over the promised one, of proven ones; None if unknown."""
@@ -172,7 +172,7 @@ class SavingsPage:
         """Return the curve of the proven sums, or None if there are none."""
         if not self.proven.runs:
             return None
-        before = Range(self.earlier.low_usd, self.earlier.usd, self.earlier.high_usd)
+        before = UsdRange(self.earlier.low_usd, self.earlier.usd, self.earlier.high_usd)
         return curve([before, *(line.sums for line in self.months)])
 
 
@@ -212,19 +212,19 @@ def _realised(workspace: Workspace) -> list[_Realised]:
     return [_Realised(*row) for row in rows]
 
 
-def proven_sum(saved: QuerySet[RealisedSaving]) -> Saved:
+def proven_sum(saved: QuerySet[RealisedSaving]) -> SavedTotal:
     """Return the sum of savings that are proven, and of those that are proven to cost more."""
     counted = saved.filter(recommendation__state__in=Recommendation.PROVEN).order_by()
     sums = counted.aggregate(
         runs=Count("pk"), **{name: Sum(name) for name in ("usd", "low_usd", "high_usd")}
     )
-    return Saved(**sums) if sums["runs"] else Saved()
+    return SavedTotal(**sums) if sums["runs"] else SavedTotal()
 
 
 def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
     """Return the months, without those before the first run."""
-    last = current(workspace, now)
-    months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
+    last = current_month(workspace, now)
+    months = [last.months_later(-back) for back in range(MONTHS_SHOWN)]
     usd = usd_by_month(workspace, months)
     runs = runs_of(workspace).filter(started_at__gte=months[-1].start)
     first = runs.aggregate(first=Min("started_at"))["first"]
@@ -235,9 +235,9 @@ def _months(workspace: Workspace, now: datetime) -> list[MonthLine]:
     return [MonthLine(month, usd.get(month.first_day)) for month in reversed(months)]
 
 
-def _count_by_month(months: Sequence[MonthLine], saved: Iterable[_Realised]) -> Saved:
+def _count_by_month(months: Sequence[MonthLine], saved: Iterable[_Realised]) -> SavedTotal:
     """Fill the lines; return what was saved before the first of them."""
-    earlier = Saved()
+    earlier = SavedTotal()
     for each in saved:
         began_at = each.began_at
         within = (line.saved for line in reversed(months) if line.month.start <= began_at)
@@ -246,7 +246,7 @@ def _count_by_month(months: Sequence[MonthLine], saved: Iterable[_Realised]) -> 
     for line in months:
         low, mid = low + line.saved.low_usd, mid + line.saved.usd
         high += line.saved.high_usd
-        line.sums = Range(low, mid, high)
+        line.sums = UsdRange(low, mid, high)
     return earlier
 
 
@@ -340,8 +340,8 @@ def _share(row: _Open) -> Fraction | None:
     return min(Fraction(saving_usd) / Fraction(row.run_usd), Fraction(1))
 
 
-def _sum(saved: Iterable[_Realised]) -> Saved:
-    whole = Saved()
+def _sum(saved: Iterable[_Realised]) -> SavedTotal:
+    whole = SavedTotal()
     for each in saved:
         whole.add(each)
     return whole

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 
 from advisor.costing.charges import Charge, DayCharges, from_document
-from advisor.costing.cost import Interval, merged
+from advisor.costing.cost import Interval, merge_intervals
 from webapp.analysis.models import CostPart
 from webapp.runs.models import Session
 
@@ -80,7 +80,7 @@ def _held(nodes: Collection[int]) -> dict[int, list[Interval]]:
     return held
 
 
-def between(part: CutPart, start: datetime, end: datetime) -> Decimal:
+def cut_to_span(part: CutPart, start: datetime, end: datetime) -> Decimal:
     """Return the part of a day's cost that belongs to the span."""
     return _usd_before(part, end) - _usd_before(part, start)
 
@@ -107,7 +107,7 @@ def _usd_before(part: CutPart, moment: datetime) -> Decimal:
 def _charges(part: CutPart) -> DayCharges:
     if part.charges is not None:
         return from_document(part.day, part.charges)
-    held = merged(_within_day(part))
+    held = merge_intervals(_within_day(part))
     length = sum((end - start for start, end in held), timedelta())
     if not length:
         # A minimum, of a machine that was held for no time or on the day before.

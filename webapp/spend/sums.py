@@ -32,7 +32,7 @@ from webapp.accounts.models import Workspace
 from webapp.runs.models import Run
 from webapp.runs.scope import every_job_of, runs_of
 from webapp.spend.scope import priced_parts_of
-from webapp.spend.splitting import DAY, between, cut_days, midnight
+from webapp.spend.splitting import DAY, cut_days, cut_to_span, midnight
 
 JOB_ID, OWNER, TAGS = "job_id", "owner", "tags"
 GROUP = (JOB_ID, OWNER, TAGS)
@@ -73,7 +73,7 @@ class Spends:
         self._workspace, self.group = workspace, group
         self._by_group: dict[tuple[object, ...], Spend] = {}
 
-    def of(self, row: Mapping[str, Any]) -> Spend:
+    def entry_of(self, row: Mapping[str, Any]) -> Spend:
         """Return the entry for a row with the columns of the group."""
         group = {name: row[name] for name in self.group}
         key = tuple(str(value) for value in group.values())
@@ -109,7 +109,7 @@ def spends(
 
     def of(row: Mapping[str, Any]) -> Spend:
         told = {name: row[f"of_{name}"] for name in group}
-        return sums.of(told | {TAGS: decoded(told[TAGS])} if TAGS in told else told)
+        return sums.entry_of(told | {TAGS: decoded(told[TAGS])} if TAGS in told else told)
 
     parts = priced_parts_of(workspace)
     for row in _runs(runs_of(workspace), start, end, group):
@@ -118,7 +118,7 @@ def spends(
     for row in grouped.values(**_told_apart(group, "run__")).annotate(sum_usd=Sum("usd")):
         _add(of(row), row["sum_usd"])
     for part in cut_days(parts, start, end, with_runs=True):
-        _add(sums.of(part.of_run._asdict()), between(part, start, end))
+        _add(sums.entry_of(part.of_run._asdict()), cut_to_span(part, start, end))
     return sums.all()
 
 
@@ -153,7 +153,7 @@ def edges(
     ]
     for part in cut_days(parts, start, end, with_runs=True):
         run = part.of_run
-        found.append(Edge(run.job_id, run.all_tags, between(part, start, end)))
+        found.append(Edge(run.job_id, run.all_tags, cut_to_span(part, start, end)))
     return found
 
 
@@ -169,7 +169,7 @@ def usd_by_day(workspace: Workspace, *edges: datetime) -> list[dict[date, Decima
         first, after = whole_days(start, end)
         by_day = {day: usd for day, usd in sums.items() if first <= day < after}
         for part in cut:
-            if usd := between(part, start, end):
+            if usd := cut_to_span(part, start, end):
                 by_day[part.day] = by_day.get(part.day, Decimal(0)) + usd
         by_span.append(by_day)
     return by_span

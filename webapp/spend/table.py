@@ -29,7 +29,7 @@ MOST_LINES = 100
 
 
 @dataclass
-class Line:
+class SpendLine:
     """One line, or the total; see `Spend`."""
 
     label: str
@@ -49,7 +49,7 @@ class Line:
             return None
         return self.billed_usd - self.counted_usd
 
-    def add(self, spend: Spend | Line) -> None:
+    def add(self, spend: Spend | SpendLine) -> None:
         self.usd = _sum(self.usd, _known(spend))
         self.run_count += spend.run_count
         self.unpriced_count += spend.unpriced_count
@@ -67,16 +67,16 @@ class Table:
     """The tag's key, if lines are by tag."""
     keys: list[str]
     """All tag keys of the month's runs; empty, unless lines are by tag."""
-    lines: list[Line]
-    total: Line
+    lines: list[SpendLine]
+    total: SpendLine
 
     @property
-    def shown(self) -> list[Line]:
+    def shown(self) -> list[SpendLine]:
         """Return what a page lists. The others are one line, so that it still adds up."""
         others = self.lines[MOST_LINES:]
         if not others:
             return self.lines
-        rest = Line(f"{len(others):,} others, in the CSV")
+        rest = SpendLine(f"{len(others):,} others, in the CSV")
         for line in others:
             rest.add(line)
         return [*self.lines[:MOST_LINES], rest]
@@ -100,7 +100,7 @@ def table(workspace: Workspace, month: Month, by: str, key: str = "") -> Table:
         if by != MONTH
         else _months(workspace, month)
     )
-    total = Line("Together")
+    total = SpendLine("Together")
     for line in lines:
         total.add(line)
     return Table(month, by, key if by == TAG else "", keys, lines, total)
@@ -144,14 +144,14 @@ def _query(by: str, key: str) -> Callable[[Spend], str]:
 
 def _grouped(
     spent: Iterable[Spend], label: Callable[[Spend], str], query: Callable[[Spend], str]
-) -> list[Line]:
+) -> list[SpendLine]:
     """Return the lines, the most expensive first; lines without a price last."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, SpendLine] = {}
     first: dict[str, Spend] = {}
     for spend in spent:
         name = label(spend)
         if name not in lines:
-            lines[name], first[name] = Line(name), spend
+            lines[name], first[name] = SpendLine(name), spend
         lines[name].add(spend)
     ordered = sorted(lines.values(), key=lambda of: (of.usd is None, -(of.usd or 0), of.label))
     for line in ordered[:MOST_LINES]:
@@ -159,19 +159,19 @@ def _grouped(
     return ordered
 
 
-def _months(workspace: Workspace, last: Month) -> list[Line]:
+def _months(workspace: Workspace, last: Month) -> list[SpendLine]:
     """Return the months up to that one, newest first, without those before the first run."""
-    months = [last.shifted(-back) for back in range(MONTHS_SHOWN)]
+    months = [last.months_later(-back) for back in range(MONTHS_SHOWN)]
     lines = []
     for month, spend in zip(months, by_month(workspace, months), strict=True):
-        lines.append(Line(str(month), f"month={month}"))
+        lines.append(SpendLine(str(month), f"month={month}"))
         lines[-1].add(spend)
     while len(lines) > 1 and not lines[-1].run_count and lines[-1].usd is None:
         lines.pop()
     return lines
 
 
-def _known(spend: Spend | Line) -> Decimal | None:
+def _known(spend: Spend | SpendLine) -> Decimal | None:
     """Return the amount, or None if it is unknown. A priced run may have cost nothing yet."""
     if spend.usd is None and spend.unpriced_count < spend.run_count:
         return Decimal(0)

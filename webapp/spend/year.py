@@ -15,7 +15,7 @@ from webapp.accounts.models import Workspace
 from webapp.runs.scope import runs_of
 from webapp.spend.months import Month
 from webapp.spend.scope import priced_parts_of
-from webapp.spend.splitting import CutPart, between, cut_days
+from webapp.spend.splitting import CutPart, cut_days, cut_to_span
 from webapp.spend.sums import Spend, in_whole_days, run_counts
 
 
@@ -54,7 +54,7 @@ def usd_by_month(workspace: Workspace, months: Sequence[Month]) -> dict[date, De
         start, end = month.start, month.end
         # Split days are those of edges.
         touched = chain(cut_by_day[start.date()], cut_by_day[end.date()])
-        split = (between(part, start, end) for part in touched)
+        split = (cut_to_span(part, start, end) for part in touched)
         amounts[month.first_day] += [usd for usd in split if usd]
     return {day: sum(amounts[day], Decimal(0)) for day in amounts if amounts[day]}
 

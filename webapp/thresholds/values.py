@@ -32,7 +32,7 @@ def set_by(workspace: Workspace, job: Job | None = None) -> Overrides:
 def values_of(workspace: Workspace, job: Job | None = None) -> dict[str, Values]:
     """Return all values of each rule, for the job or, without one, the workspace."""
     layers = _overrides(workspace, [None] if job is None else [None, job.pk])
-    return resolved(cast(Preset, workspace.preset), layers)
+    return resolve_values(cast(Preset, workspace.preset), layers)
 
 
 def _overrides(workspace: Workspace, jobs: Sequence[int | None]) -> list[Overrides]:
@@ -53,7 +53,7 @@ def _rows() -> QuerySet[ParameterValue, tuple[Any, ...]]:
     return rows.values_list("job_id", "rule", "name", "value")
 
 
-def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
+def resolve_values(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
     """Return the preset's values, overridden by each layer in turn; the floor of all rules as
     well.
     """
@@ -73,7 +73,7 @@ def resolved(preset: Preset, layers: Iterable[Overrides]) -> dict[str, Values]:
 
 def _is_allowed(rule: str, name: str, value: float) -> bool:
     try:
-        parameter_of(rule, name).checked(value)
+        parameter_of(rule, name).check(value)
     except (KeyError, ValueError):
         return False
     return True

@@ -66,7 +66,7 @@ class SpotPrice:
 
 
 @dataclass(frozen=True)
-class Page(Generic[Item]):
+class PricePage(Generic[Item]):
     """The items of one page, and the token of the next page; empty at the end."""
 
     items: tuple[Item, ...]
@@ -136,7 +136,7 @@ class Provider:
         token: str,
         since: datetime,
         instance_types: Sequence[str],
-    ) -> Iterator[Page[Any]]:
+    ) -> Iterator[PricePage[Any]]:
         """Yield the remaining pages of a list of offers, spot prices or machines, from `token` on.
 
         Args:

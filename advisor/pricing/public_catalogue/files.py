@@ -38,7 +38,7 @@ def unknown_folders(place: str) -> list[str]:
 
 
 @contextmanager
-def opened(place: str, provider: str) -> Iterator[tuple[TextIO, datetime] | None]:
+def open_file(place: str, provider: str) -> Iterator[tuple[TextIO, datetime] | None]:
     """Yield the provider's file and its date: a folder's file has its own, a URL's has now. None if
     there is none.
 

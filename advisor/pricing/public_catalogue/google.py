@@ -13,7 +13,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from advisor.pricing.providers.gcp import with_gpus
-from advisor.pricing.public_catalogue.lines import Line
+from advisor.pricing.public_catalogue.lines import CatalogueLine
 
 _BUILT_IN = {
     "a2-highgpu": "A100",
@@ -43,10 +43,12 @@ _OPTIMIZED = re.compile(r"(a[2-9]|g[2-9])-.*")
 NO_GPU_PRICE = "without a price of its GPUs"
 
 
-def whole_machines(lines: Iterable[Line], skipped: Counter[str]) -> Iterator[Line]:
+def whole_machines(
+    lines: Iterable[CatalogueLine], skipped: Counter[str]
+) -> Iterator[CatalogueLine]:
     """Yield each machine with its GPUs. A machine whose GPUs have no price there is left out."""
-    hosts: list[Line] = []
-    gpus: dict[str, list[Line]] = defaultdict(list)
+    hosts: list[CatalogueLine] = []
+    gpus: dict[str, list[CatalogueLine]] = defaultdict(list)
     for line in lines:
         if line.instance_type:
             hosts.append(line)
@@ -61,7 +63,9 @@ def whole_machines(lines: Iterable[Line], skipped: Counter[str]) -> Iterator[Lin
             yield from _attached(host, gpus[host.zone])
 
 
-def _optimized(host: Line, gpus: Iterable[Line], skipped: Counter[str]) -> Iterator[Line]:
+def _optimized(
+    host: CatalogueLine, gpus: Iterable[CatalogueLine], skipped: Counter[str]
+) -> Iterator[CatalogueLine]:
     wanted = _built_in(host.instance_type)
     found = [gpu for gpu in gpus if (gpu.accelerator, gpu.accelerators) == wanted]
     if found:
@@ -78,14 +82,14 @@ def _built_in(instance_type: str) -> tuple[str, Decimal] | None:
     return None
 
 
-def _attached(host: Line, gpus: Iterable[Line]) -> Iterator[Line]:
+def _attached(host: CatalogueLine, gpus: Iterable[CatalogueLine]) -> Iterator[CatalogueLine]:
     for gpu in gpus:
         key, vcpus_per_gpu = _ATTACHED.get(gpu.accelerator, ("", 0))
         if host.vcpus and host.vcpus <= vcpus_per_gpu * gpu.accelerators:
             yield _together(with_gpus(host.instance_type, int(gpu.accelerators), key), host, gpu)
 
 
-def _together(name: str, host: Line, gpu: Line) -> Line:
+def _together(name: str, host: CatalogueLine, gpu: CatalogueLine) -> CatalogueLine:
     return replace(
         host,
         instance_type=name,

@@ -25,7 +25,7 @@ class CatalogueError(ValueError):
 
 
 @dataclass(frozen=True)
-class Line:
+class CatalogueLine:
     """One machine in one zone. None: not stated, which is not 0."""
 
     instance_type: str
@@ -48,7 +48,7 @@ class Line:
         return any(n.lower().startswith("tpu") for n in (self.accelerator, self.instance_type))
 
 
-def lines(file: Iterable[str], name: str) -> Iterator[Line]:
+def lines(file: Iterable[str], name: str) -> Iterator[CatalogueLine]:
     """Yield the lines of a file of the catalogue.
 
     Args:
@@ -75,10 +75,10 @@ def _check_header(columns: Iterable[str], name: str) -> None:
         raise CatalogueError(f"{name}, line 1: column {missing[0]} is missing")
 
 
-def _line(fields: dict[str, str | None], where: str) -> Line:
+def _line(fields: dict[str, str | None], where: str) -> CatalogueLine:
     size = _SIZE.search(fields.get("GpuInfo") or "")
     mib = int(size[1]) if size else 0
-    return Line(
+    return CatalogueLine(
         instance_type=_text(fields, "InstanceType", where),
         accelerator=_text(fields, "AcceleratorName", where),
         accelerators=_number(fields, "AcceleratorCount", where) or Decimal(0),

@@ -9,7 +9,7 @@ from datetime import date
 
 from advisor.pricing.catalogue import GIB, InstanceType
 from advisor.pricing.gpus import GpuModel, gpu_model, gpu_models
-from advisor.pricing.public_catalogue.lines import Line
+from advisor.pricing.public_catalogue.lines import CatalogueLine
 from advisor.pricing.public_catalogue.offers import SOURCE
 
 _TWO_THREADS = re.compile(r"(a2|a3|g2)-.*")
@@ -17,7 +17,7 @@ _TWO_THREADS = re.compile(r"(a2|a3|g2)-.*")
 
 
 def by_region(
-    lines: Iterable[Line], provider_name: str, day: date
+    lines: Iterable[CatalogueLine], provider_name: str, day: date
 ) -> Mapping[str, list[InstanceType]]:
     """Return region -> its machines whose hardware is stated."""
     found: dict[str, dict[str, InstanceType]] = defaultdict(dict)
@@ -28,7 +28,7 @@ def by_region(
     return {region: list(machines.values()) for region, machines in found.items()}
 
 
-def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
+def machine(line: CatalogueLine, provider_name: str, day: date) -> InstanceType | None:
     """Return the machine of a line; None if the line doesn't state its cores, memory and GPUs."""
     if not line.vcpus or not line.memory_gib or not line.accelerator or not line.accelerators:
         return None
@@ -61,7 +61,7 @@ def machine(line: Line, provider_name: str, day: date) -> InstanceType | None:
     )
 
 
-def _model(line: Line, provider_name: str) -> GpuModel | None:
+def _model(line: CatalogueLine, provider_name: str) -> GpuModel | None:
     """Return the model, or None if the GPU has several boards (an H100 is on SXM or PCIe) and the
     catalogue names none.
 

@@ -11,7 +11,7 @@ from statistics import median
 from advisor.pricing.price import CATALOGUE, PriceKey
 from advisor.pricing.providers import provider
 from advisor.pricing.providers.provider import Offer
-from advisor.pricing.public_catalogue.lines import Line
+from advisor.pricing.public_catalogue.lines import CatalogueLine
 
 SOURCE = "SkyPilot catalogue"
 _LOW = Decimal("0.6")
@@ -21,7 +21,7 @@ list prices."""
 _LEAST_REGIONS = 3
 
 
-def offers(lines: Iterable[Line], provider_name: str, as_of: datetime) -> Iterator[Offer]:
+def offers(lines: Iterable[CatalogueLine], provider_name: str, as_of: datetime) -> Iterator[Offer]:
     """Yield a price of each machine, region and purchase option.
 
     Zones that differ give the highest price, as an estimate, because the catalogue's zones aren't

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from advisor.pricing.public_catalogue import google
-from advisor.pricing.public_catalogue.lines import MOST_USD, Line, lines
+from advisor.pricing.public_catalogue.lines import MOST_USD, CatalogueLine, lines
 
 TPU = "of TPUs"
 NO_PRICE = "without a price"
@@ -18,7 +18,7 @@ ELSEWHERE = "without GPUs in regions without a run"
 
 def machines(
     file: Iterable[str], name: str, provider: str, regions: Collection[str], skipped: Counter[str]
-) -> Iterator[Line]:
+) -> Iterator[CatalogueLine]:
     """Yield the machines with GPUs, and those without in `regions`.
 
     Args:
@@ -40,7 +40,7 @@ def machines(
             yield line
 
 
-def _without_tpus(found: Iterable[Line], skipped: Counter[str]) -> Iterator[Line]:
+def _without_tpus(found: Iterable[CatalogueLine], skipped: Counter[str]) -> Iterator[CatalogueLine]:
     for line in found:
         if line.is_tpu:
             skipped[TPU] += 1
@@ -48,7 +48,7 @@ def _without_tpus(found: Iterable[Line], skipped: Counter[str]) -> Iterator[Line
             yield line
 
 
-def _why_not(line: Line) -> str:
+def _why_not(line: CatalogueLine) -> str:
     if not line.instance_type or not line.region:
         return NO_NAME
     if not line.usd and not line.spot_usd:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trimtab.checks import container, gpu, hook, host, price, upload
-from trimtab.checks.check import Check, State
+from trimtab.checks.check import Check, CheckState
 from trimtab.options import Options
 
-__all__ = ["Check", "State", "all_checks"]
+__all__ = ["Check", "CheckState", "all_checks"]
 
 
 def all_checks(options: Options) -> list[Check]:

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 
 
-class State(enum.Enum):
+class CheckState(enum.Enum):
     FINE = "fine"
     PARTLY = "partly"
     MISSING = "missing"
@@ -21,7 +21,7 @@ class Check:
     """
 
     name: str
-    state: State
+    state: CheckState
     seen: str
     lost: str = ""
     fix: str = ""

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trimtab.checks.check import Check, State
+from trimtab.checks.check import Check, CheckState
 from trimtab.sources import Gpus, Reading
 from trimtab.wire import Gpu
 
@@ -26,15 +26,15 @@ _CONTAINER = "start the container with --gpus all and NVIDIA_DRIVER_CAPABILITIES
 def gpus() -> Check:
     look = _Look()
     if look.problem:
-        return Check("gpus", State.MISSING, look.problem, _LOST, look.fix)
+        return Check("gpus", CheckState.MISSING, look.problem, _LOST, look.fix)
     lost = _lost(look.reading)
     ours = sum(gpu.allocated for gpu in look.gpus)
     models = ", ".join(sorted({gpu.model for gpu in look.gpus}))
     seen = f"{len(look.gpus)} by NVML, {ours} of them for the run: {models}"
     if look.troubles:
         named = "; ".join(f"GPU {trouble['gpu']}: {trouble['reason']}" for trouble in look.troubles)
-        return Check("gpus", State.PARTLY, f"{seen}; {named}", _LOST, _FIXES["no_answer"])
-    return Check("gpus", State.PARTLY if lost else State.FINE, seen, lost)
+        return Check("gpus", CheckState.PARTLY, f"{seen}; {named}", _LOST, _FIXES["no_answer"])
+    return Check("gpus", CheckState.PARTLY if lost else CheckState.FINE, seen, lost)
 
 
 class _Look:

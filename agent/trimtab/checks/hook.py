@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from trimtab import hooks
-from trimtab.checks.check import Check, State
+from trimtab.checks.check import Check, CheckState
 
 _HOOK_TEST = (
     "import sys, importlib.util as u; print(type(sys.meta_path[0]).__name__ == '_Watcher',"
@@ -24,15 +24,15 @@ def hook() -> Check:
     python = shutil.which("python") or shutil.which("python3")
     if python is None:
         fix = "activate the training's environment"
-        return Check("hook", State.MISSING, "no python on PATH", lost, fix)
+        return Check("hook", CheckState.MISSING, "no python on PATH", lost, fix)
     if os.environ.get("TRIMTAB_DISABLE") == "1":
-        return Check("hook", State.MISSING, "TRIMTAB_DISABLE=1", lost, "unset TRIMTAB_DISABLE")
+        return Check("hook", CheckState.MISSING, "TRIMTAB_DISABLE=1", lost, "unset TRIMTAB_DISABLE")
     loaded = _hooked(python)
     if loaded is None or not loaded[0]:
         fix = "don't start Python with -I, -E or -S"
-        return Check("hook", State.PARTLY, f"{python} doesn't load the hook", lost, fix)
+        return Check("hook", CheckState.PARTLY, f"{python} doesn't load the hook", lost, fix)
     torch = "with torch" if loaded[1] else "without torch; use a callback or trimtab.step()"
-    return Check("hook", State.FINE, f"{python}, {torch}")
+    return Check("hook", CheckState.FINE, f"{python}, {torch}")
 
 
 def _hooked(python: str) -> tuple[bool, bool] | None:

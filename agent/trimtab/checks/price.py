@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from trimtab import platforms
-from trimtab.checks.check import Check, State
+from trimtab.checks.check import Check, CheckState
 from trimtab.options import Options
 
 _LOST = "the run's cost, unless the service knows this machine's price"
@@ -20,18 +20,18 @@ def price(options: Options) -> Check:
     declared = options.node.get("instance_type")
     if declared:
         where = options.node.get("region", "no region")
-        return Check("price", State.FINE, f"{declared}, {where}, as declared")
+        return Check("price", CheckState.FINE, f"{declared}, {where}, as declared")
     try:
         instance = platforms.detect(os.environ) if options.ask_metadata else None
     except platforms.MetadataError as error:
-        return Check("price", State.MISSING, str(error), _LOST, _DECLARE + _hops(str(error)))
+        return Check("price", CheckState.MISSING, str(error), _LOST, _DECLARE + _hops(str(error)))
     if instance is None or not instance.instance_type:
         seen = "no metadata service answers" if options.ask_metadata else "machine detection is off"
-        return Check("price", State.MISSING, seen, _LOST, _DECLARE)
+        return Check("price", CheckState.MISSING, seen, _LOST, _DECLARE)
     where = f"{instance.provider} {instance.service}, {instance.region or 'no region'}"
     bought = instance.purchase_option.replace("_", " ")
     return Check(
-        "price", State.FINE, f"{instance.instance_type}, {where}{bought and ', ' + bought}"
+        "price", CheckState.FINE, f"{instance.instance_type}, {where}{bought and ', ' + bought}"
     )
 
 

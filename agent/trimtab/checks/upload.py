@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimtab.checks.check import Check, State
+from trimtab.checks.check import Check, CheckState
 from trimtab.connection_test import connection_problem
 from trimtab.options import Options
 from trimtab.spool import open_spool, state_folder
@@ -14,7 +14,7 @@ def service(options: Options) -> Check:
     if not server.url:
         return Check(
             "service",
-            State.MISSING,
+            CheckState.MISSING,
             "no service is set",
             "all uploads; samples stay on this machine until `trimtab sync`",
             "set TRIMTAB_URL and TRIMTAB_TOKEN, or run `trimtab init`",
@@ -23,7 +23,7 @@ def service(options: Options) -> Check:
         fix = "set TRIMTAB_TOKEN, or run `trimtab init`"
         return Check(
             "service",
-            State.WRONG,
+            CheckState.WRONG,
             f"no token for {server.url}",
             "all uploads; samples stay on this machine",
             fix,
@@ -35,9 +35,9 @@ def service(options: Options) -> Check:
     if problem:
         fix = "check the address, the token, proxies and SSL_CERT_FILE"
         return Check(
-            "service", State.WRONG, problem, "uploads; samples are kept until they work", fix
+            "service", CheckState.WRONG, problem, "uploads; samples are kept until they work", fix
         )
-    return Check("service", State.FINE, f"{server.url} accepts the token")
+    return Check("service", CheckState.FINE, f"{server.url} accepts the token")
 
 
 def spool() -> Check:
@@ -46,6 +46,8 @@ def spool() -> Check:
     if opened.path is None:
         lost = "samples that aren't uploaded when a run ends"
         fix = "set TRIMTAB_STATE_DIR to a local folder"
-        return Check("spool", State.WRONG, f"in memory only: {opened.problem}", lost, fix)
+        return Check("spool", CheckState.WRONG, f"in memory only: {opened.problem}", lost, fix)
     moved = " (because the home is on a network file system)" if is_network(state_folder()) else ""
-    return Check("spool", State.FINE, f"{opened.path}{moved}, {held.unsent} waiting to be uploaded")
+    return Check(
+        "spool", CheckState.FINE, f"{opened.path}{moved}, {held.unsent} waiting to be uploaded"
+    )

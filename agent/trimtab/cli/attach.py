@@ -8,10 +8,10 @@ from pathlib import Path
 
 from trimtab.cli import run_options
 from trimtab.cli.arguments import Commands, say
-from trimtab.cli.ending import end
-from trimtab.declaration import Target
+from trimtab.cli.ending import end_run
+from trimtab.declaration import MeasurementSubject
 from trimtab.session import Session
-from trimtab.supervise import Ending, until_ended
+from trimtab.supervise import CommandEnding, block_end_signals
 
 _RUN_FOLDER = b"TRIMTAB_RUN_DIR="
 
@@ -43,7 +43,9 @@ def attach(arguments: argparse.Namespace) -> int:
     try:
         words = [w.decode(errors="replace") for w in _pieces(process / "cmdline")]
         variables = _pieces(process / "environ")
-        target = Target(words, _environment(variables, arguments), (process / "cwd").readlink())
+        target = MeasurementSubject(
+            words, _environment(variables, arguments), (process / "cwd").readlink()
+        )
     except FileNotFoundError:
         say(f"there is no process {arguments.pid}. Check the PID.")
         return 1
@@ -57,10 +59,10 @@ def attach(arguments: argparse.Namespace) -> int:
 
 
 def watch(arguments: argparse.Namespace) -> int:
-    return _measured(Target((), run_options.environment(arguments)), None, arguments)
+    return _measured(MeasurementSubject((), run_options.environment(arguments)), None, arguments)
 
 
-def _measured(target: Target, pid: int | None, arguments: argparse.Namespace) -> int:
+def _measured(target: MeasurementSubject, pid: int | None, arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     options = run_options.options(arguments)
     try:
@@ -68,7 +70,7 @@ def _measured(target: Target, pid: int | None, arguments: argparse.Namespace) ->
     except ValueError as error:
         say(str(error))
         return 2
-    with until_ended(pid) as ended:
+    with block_end_signals(pid) as ended:
         session.start(pid)
         if session.spool.path is None:
             say(f"samples are kept in memory only and can be lost: {session.spool.problem}")
@@ -76,7 +78,9 @@ def _measured(target: Target, pid: int | None, arguments: argparse.Namespace) ->
         say(f"measuring {what} as {session.job}; press Ctrl-C to end")
         ended.wait()
     seconds = time.monotonic() - began
-    end(session, Ending(None, False, None), seconds, options.server, arguments.result_file)
+    end_run(
+        session, CommandEnding(None, False, None), seconds, options.server, arguments.result_file
+    )
     return 0
 
 

@@ -47,7 +47,7 @@ def compare(arguments: argparse.Namespace) -> int:
         print(comparison["markdown"], end="")
     else:
         print(_as_text(comparison))
-    if arguments.wait is not None and completeness.incomplete(_sides(comparison)):
+    if arguments.wait is not None and completeness.incomplete_runs(_sides(comparison)):
         return reports.UNKNOWN
     if arguments.fail_if_cost_up is None:
         return reports.FINE
@@ -60,7 +60,7 @@ def _settled(arguments: argparse.Namespace) -> dict[str, Any] | None:
     def ask() -> dict[str, Any] | None:
         return reports.document(arguments, "compare", a=arguments.a, b=arguments.b)
 
-    return completeness.settled(ask, _sides, arguments.wait)
+    return completeness.ask_until_settled(ask, _sides, arguments.wait)
 
 
 def _sides(comparison: dict[str, Any]) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _judged(comparison: dict[str, Any], most: Decimal) -> int:
     if change is None:
         reasons = comparison.get("incomparable_because") or ["the service doesn't say why"]
         say(f"the costs can't be compared: {'; '.join(reasons)}.")
-        if completeness.expected(_sides(comparison)):
+        if completeness.is_more_expected(_sides(comparison)):
             say("use --wait to wait for it.")
         return reports.UNKNOWN
     if Decimal(change) <= most:

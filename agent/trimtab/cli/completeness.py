@@ -27,7 +27,7 @@ def add_wait_argument(parser: argparse.ArgumentParser, until: str) -> None:
     )
 
 
-def settled(
+def ask_until_settled(
     ask: Callable[[], Document | None],
     runs_in: Callable[[Document], Sequence[Document]],
     wait_seconds: float | None,
@@ -43,33 +43,33 @@ def settled(
     pause = FIRST_PAUSE_SECONDS
     while True:
         answer = ask()
-        if wait_seconds is None or answer is None or not incomplete(runs_in(answer)):
+        if wait_seconds is None or answer is None or not incomplete_runs(runs_in(answer)):
             return answer
         left = deadline - time.monotonic()
-        if left <= 0 or not expected(runs_in(answer)):
+        if left <= 0 or not is_more_expected(runs_in(answer)):
             _say_in_vain(runs_in(answer), wait_seconds)
             return answer
         time.sleep(min(pause, left))
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def incomplete(runs: Sequence[Document]) -> list[Document]:
+def incomplete_runs(runs: Sequence[Document]) -> list[Document]:
     """Return the runs of which something is missing. An older service doesn't say."""
     return [run for run in runs if not run.get("is_complete", True)]
 
 
-def expected(runs: Sequence[Document]) -> bool:
+def is_more_expected(runs: Sequence[Document]) -> bool:
     """Return whether something is missing, and all of it may still come."""
-    missing = incomplete(runs)
+    missing = incomplete_runs(runs)
     return bool(missing) and all(run["may_complete"] for run in missing)
 
 
 def _say_in_vain(runs: Sequence[Document], waited_seconds: float) -> None:
     reasons = "; ".join(
         f"run #{run['number']} ({run['state']}): {', '.join(run['incomplete_because'])}"
-        for run in incomplete(runs)
+        for run in incomplete_runs(runs)
     )
-    if expected(runs):
+    if is_more_expected(runs):
         say(f"not complete after {waited_seconds:g} s: {reasons}.")
     else:
         say(f"waiting doesn't help: {reasons}.")

@@ -55,7 +55,7 @@ def cost(arguments: argparse.Namespace) -> int:
         return training_cost.show(whole, arguments)
     if arguments.training or arguments.reach:
         return reports.FAILED
-    report = completeness.settled(
+    report = completeness.ask_until_settled(
         lambda: reports.document(arguments, "cost", run=arguments.run),
         lambda answer: [answer],
         arguments.wait,
@@ -67,7 +67,7 @@ def cost(arguments: argparse.Namespace) -> int:
     else:
         is_markdown = arguments.markdown
         print("\n\n".join(block for block in _blocks(report, is_markdown) if block))
-    is_vain = arguments.wait is not None and completeness.incomplete([report])
+    is_vain = arguments.wait is not None and completeness.incomplete_runs([report])
     return reports.UNKNOWN if report["cost_usd"] is None or is_vain else reports.FINE
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from trimtab.checks import State, all_checks
+from trimtab.checks import CheckState, all_checks
 from trimtab.cli import payload, run_options
 from trimtab.cli.arguments import Commands
 
-_MARKS = {State.FINE: "ok", State.PARTLY: "partly", State.MISSING: "missing", State.WRONG: "WRONG"}
+_MARKS = {
+    CheckState.FINE: "ok",
+    CheckState.PARTLY: "partly",
+    CheckState.MISSING: "missing",
+    CheckState.WRONG: "WRONG",
+}
 
 
 def add_to(commands: Commands) -> None:
@@ -42,4 +47,4 @@ def doctor(arguments: argparse.Namespace) -> int:
             print(f"{'':24}not available: {check.lost}")
         if check.fix:
             print(f"{'':24}fix: {check.fix}")
-    return 1 if any(check.state is State.WRONG for check in checks) else 0
+    return 1 if any(check.state is CheckState.WRONG for check in checks) else 0

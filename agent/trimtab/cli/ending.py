@@ -13,11 +13,11 @@ from typing import Any
 
 from trimtab.cli import reports
 from trimtab.cli.arguments import say, say_count
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.kept_stderr import KeptStderr
 from trimtab.session import Session
-from trimtab.supervise import Ending
-from trimtab.transport import Connection
+from trimtab.supervise import CommandEnding
+from trimtab.transport import ServiceConnection
 
 UPLOAD_SECONDS = 5.0
 """The longest delay of the end of a run."""
@@ -25,11 +25,11 @@ _VERDICT_SECONDS = 3.0
 """The longest time that a run in a terminal waits for the service's analysis."""
 
 
-def end(
+def end_run(
     session: Session,
-    ending: Ending,
+    ending: CommandEnding,
     seconds: float,
-    server: Server,
+    server: ServiceAccess,
     result_file: Path | None,
     stderr: KeptStderr | None = None,
 ) -> None:
@@ -58,7 +58,11 @@ def _lost(waiting: int) -> str:
 
 
 def _write_result(
-    session: Session, ending: Ending, seconds: float, server: Server, result_file: Path | None
+    session: Session,
+    ending: CommandEnding,
+    seconds: float,
+    server: ServiceAccess,
+    result_file: Path | None,
 ) -> None:
     result = {
         "run_id": str(session.run_id),
@@ -74,7 +78,9 @@ def _write_result(
             Path(path).write_text(json.dumps(result) + "\n")
 
 
-def _summary(session: Session, ending: Ending, seconds: float, server: Server, until: float) -> str:
+def _summary(
+    session: Session, ending: CommandEnding, seconds: float, server: ServiceAccess, until: float
+) -> str:
     """Return one line: how the run ended, its cost, the top finding, its URL."""
     spooled = session.spool.contents([str(session.id)]).waiting
     by_rule = f" by rule {ending.rule}" if ending.rule else ""
@@ -89,14 +95,14 @@ def _summary(session: Session, ending: Ending, seconds: float, server: Server, u
     return ", ".join(parts)
 
 
-def _verdict(session: Session, server: Server, until: float) -> list[str]:
+def _verdict(session: Session, server: ServiceAccess, until: float) -> list[str]:
     """Return cost and top finding, if the service has them in time."""
     run: dict[str, Any] = {}
     while not run.get("analysis_is_final"):
         left = until - time.monotonic()
         if left <= 0:
             break
-        run = Connection(server, timeout_seconds=left).get(f"runs/{session.run_id}").document
+        run = ServiceConnection(server, timeout_seconds=left).get(f"runs/{session.run_id}").document
         time.sleep(min(0.3, max(0.0, until - time.monotonic())))
     return verdict(run)
 
@@ -123,7 +129,7 @@ def _waste_usd(finding: dict[str, Any]) -> float:
         return 0.0
 
 
-def leave_drainer(server: Server, state_folder: Path) -> None:
+def leave_drainer(server: ServiceAccess, state_folder: Path) -> None:
     """Start a detached process that uploads for up to ten minutes after this one exits."""
     environment = {
         **os.environ,

@@ -11,7 +11,7 @@ from typing import Any
 
 from trimtab import options
 from trimtab.cli.arguments import say
-from trimtab.cli.import_upload import Upload
+from trimtab.cli.import_upload import FolderUpload
 from trimtab.fetching import mlflow, prometheus
 from trimtab.fetching.server import FetchError, Server, authorization
 
@@ -47,7 +47,7 @@ def import_(arguments: argparse.Namespace, said: dict[str, Any]) -> int:
             say(str(error))
             return NOT_FETCHED
         server = options.server(arguments.url, arguments.token, os.environ)
-        upload = Upload(server, source, said["stated"]["job"])
+        upload = FolderUpload(server, source, said["stated"]["job"])
         return upload.carry_out(run, said, arguments.wait)
 
 
@@ -60,7 +60,7 @@ def _prometheus(arguments: argparse.Namespace, folder: Path) -> Path:
     end = prometheus.moment(arguments.end) if arguments.end else float(int(time.time()))
     if end <= start:
         raise ValueError("--end is not after --start.")
-    asked = prometheus.Range(start, end, prometheus.step_seconds(arguments.step))
+    asked = prometheus.QueryRange(start, end, prometheus.step_seconds(arguments.step))
     server = _server(arguments.path, "prometheus+", prometheus.PREFIX)
     into = folder / f"prometheus-{server.host}"
     into.mkdir()

@@ -10,7 +10,7 @@ from typing import Any
 from trimtab import identity, options
 from trimtab.cli import import_waiting
 from trimtab.cli.arguments import say
-from trimtab.transport import Connection
+from trimtab.transport import ServiceConnection
 
 SCHEME = "s3://"
 NOT_BEGUN, WRONG = 1, 2
@@ -29,7 +29,9 @@ def ask(arguments: argparse.Namespace, said: dict[str, Any]) -> int:
     if said["describe"] is not None:
         document["describe"] = said["describe"]
     body = json.dumps(document).encode()
-    answer = Connection(server, _PATIENCE_SECONDS).post("imports", body, "application/json", {})
+    answer = ServiceConnection(server, _PATIENCE_SECONDS).post(
+        "imports", body, "application/json", {}
+    )
     if answer.status != 202 or "url" not in answer.document:
         fix = str(answer.document.get("fix", "")) if answer.is_problem else ""
         say(f"{answer.problem} {fix}".strip())

@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 from trimtab import identity
 from trimtab.cli import import_waiting
 from trimtab.cli.arguments import say
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.packing import Parts, content_digest
 from trimtab.spool import Spool, open_spool
 from trimtab.uploader import Courier
@@ -22,12 +22,12 @@ WHOLE, PART = "import", "import-part"
 _PATIENCE_SECONDS = 60.0
 
 
-class Upload:
+class FolderUpload:
     """Packs and sends part by part, so that any size needs little room."""
 
-    def __init__(self, server: Server, source: Path, said_job: str) -> None:
+    def __init__(self, server: ServiceAccess, source: Path, said_job: str) -> None:
         self._server, self._source = server, source
-        self._job = identity.shortened(said_job or job_of_training(_folder_name(source)))
+        self._job = identity.shorten_name(said_job or job_of_training(_folder_name(source)))
         self._spool: Spool = open_spool()
         self._session = str(uuid4())
         self._courier = Courier(self._spool, server, say) if server.url else None

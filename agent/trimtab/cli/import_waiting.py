@@ -15,8 +15,8 @@ from trimtab.cli.completeness import (
     LONGEST_PAUSE_SECONDS,
     add_wait_argument,
 )
-from trimtab.identity import Server
-from trimtab.transport import Connection
+from trimtab.identity import ServiceAccess
+from trimtab.transport import ServiceConnection
 
 DONE, FAILED, IN_VAIN = 0, 1, 3
 
@@ -28,7 +28,7 @@ def add_argument(parser: argparse.ArgumentParser) -> None:
     add_wait_argument(parser, f"{done}; needs a token with the scope `read`, too")
 
 
-def follow(server: Server, run: str, wait_seconds: float | None) -> int:
+def follow(server: ServiceAccess, run: str, wait_seconds: float | None) -> int:
     """Print how the imports of the run go, until all have ended or the time is over.
 
     Returns:
@@ -54,9 +54,9 @@ def follow(server: Server, run: str, wait_seconds: float | None) -> int:
     return IN_VAIN
 
 
-def _imports_of(server: Server, run: str) -> Sequence[Document] | None:
+def _imports_of(server: ServiceAccess, run: str) -> Sequence[Document] | None:
     """Return the service's answer; None if there is none, which it says."""
-    answer = Connection(server).get(f"runs/{run}/imports")
+    answer = ServiceConnection(server).get(f"runs/{run}/imports")
     if answer.status == 200:
         with suppress(ValueError):
             found = json.loads(answer.content)

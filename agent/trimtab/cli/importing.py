@@ -15,7 +15,7 @@ from typing import Any
 from trimtab import options
 from trimtab.cli import import_fetched, import_from_s3, import_waiting
 from trimtab.cli.arguments import Commands, add_server_arguments, say
-from trimtab.cli.import_upload import Upload
+from trimtab.cli.import_upload import FolderUpload
 from trimtab.packing import files_of
 
 _MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
@@ -102,7 +102,7 @@ def import_(arguments: argparse.Namespace) -> int:
         say(f"{source} has no files. Name the folder of a recording; links aren't followed.")
         return 2
     server = options.server(arguments.url, arguments.token, os.environ)
-    upload = Upload(server, source, said["stated"]["job"])
+    upload = FolderUpload(server, source, said["stated"]["job"])
     return upload.carry_out(arguments.run, said, arguments.wait)
 
 

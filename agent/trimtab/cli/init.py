@@ -10,7 +10,7 @@ import sys
 from trimtab import settings
 from trimtab.cli.arguments import Commands, add_server_arguments, say
 from trimtab.connection_test import connection_problem
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 
 _PIPED = "-"
 
@@ -37,7 +37,7 @@ def init(arguments: argparse.Namespace) -> int:
     if not url or not token:
         say("the URL or the token is missing. Use --url and --token, or answer the questions.")
         return 2
-    server = Server(url.strip().rstrip("/"), token.strip())
+    server = ServiceAccess(url.strip().rstrip("/"), token.strip())
     try:
         problem = connection_problem(server)
     except ValueError as error:

@@ -10,11 +10,11 @@ from contextlib import suppress
 from uuid import uuid4
 
 from trimtab import identity, platforms
-from trimtab.declaration import Target, add_git_state, build_declaration
-from trimtab.draft import Draft
+from trimtab.declaration import MeasurementSubject, add_git_state, build_declaration
+from trimtab.draft import SegmentDraft
 from trimtab.options import Options
-from trimtab.sources import Gpus, Source, machine_sources
-from trimtab.timeline import Timeline
+from trimtab.sources import Gpus, SeriesSource, machine_sources
+from trimtab.timeline import SessionTimeline
 from trimtab.wire import Gpu, Segment, encode_declaration, encode_segment
 
 _GPU_SECONDS = 3.0
@@ -22,15 +22,15 @@ _GPU_SECONDS = 3.0
 
 def show(words: Sequence[str], environment: dict[str, str], options: Options) -> None:
     """Print the declaration, and a segment with two samples of the machine."""
-    target, session, timeline = Target(words, environment), uuid4(), Timeline()
+    target, session, timeline = MeasurementSubject(words, environment), uuid4(), SessionTimeline()
     declaration = build_declaration(
         session, identity.run_id(options.server, environment), target, options
     )
     add_git_state(declaration, target.folder)
     with suppress(platforms.MetadataError):
         if options.ask_metadata and (instance := platforms.detect(environment)):
-            platforms.fill_in(declaration.node, instance, options.node)
-    draft = Draft(0, round(options.interval_seconds * 1000))
+            platforms.fill_node_facts(declaration.node, instance, options.node)
+    draft = SegmentDraft(0, round(options.interval_seconds * 1000))
     declaration.node.gpus = _sample(draft, timeline, environment)
     segment = Segment(
         run_id=declaration.run_id,
@@ -48,7 +48,9 @@ def show(words: Sequence[str], environment: dict[str, str], options: Options) ->
     _print("PUT /api/v1/runs/{run}/segments/{session}/{seq}", encode_segment(segment))
 
 
-def _sample(draft: Draft, timeline: Timeline, environment: dict[str, str]) -> list[Gpu]:
+def _sample(
+    draft: SegmentDraft, timeline: SessionTimeline, environment: dict[str, str]
+) -> list[Gpu]:
     """Takes two samples, because rates need two; the GPUs are listed before."""
     sources, gpus = machine_sources(), list[Gpu]()
     with suppress(OSError):
@@ -71,7 +73,7 @@ def _wait_for(driver: Gpus, gpus: list[Gpu]) -> None:
         time.sleep(0.05)
 
 
-def _read(source: Source) -> dict[str, int | float | None]:
+def _read(source: SeriesSource) -> dict[str, int | float | None]:
     with suppress(OSError, ValueError, IndexError, KeyError):
         return source.read()
     return {}

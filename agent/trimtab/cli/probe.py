@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from trimtab import launch, ranks
 from trimtab.cli import probe_limits, probe_report, run, run_options
 from trimtab.cli.arguments import Commands, say
-from trimtab.cli.ending import end
+from trimtab.cli.ending import end_run
 from trimtab.launch import Inheritance
 from trimtab.probe import Watch
 from trimtab.session import Session
-from trimtab.supervise import Command, Ending, failure_code
+from trimtab.supervise import Command, CommandEnding, failure_code
 from trimtab.timeline import uuid7
 from trimtab.wire import Probe
 
@@ -98,7 +98,7 @@ def probe(arguments: argparse.Namespace) -> int:
         return WRONG
     arguments.run = str(uuid7())
     arguments.probe = Probe(arguments.steps, arguments.warmup, arguments.gpus)
-    inherited = launch.take_over()
+    inherited = launch.prepare_process()
     try:
         if arguments.gpus:
             visible = {"CUDA_VISIBLE_DEVICES": probe_limits.visible_gpus(arguments.gpus)}
@@ -141,15 +141,15 @@ def _probed(
     session = run.measuring_session(words, arguments, watch)
     if session is None:
         return WRONG
-    command = run.started(words, session, arguments, inherited)
+    command = run.start_command(words, session, arguments, inherited)
     ending, has_timed_out = _awaited(command, watch, seconds)
     server = run_options.options(arguments).server
     lasted = time.monotonic() - began
-    end(session, ending, lasted, server, arguments.result_file)
+    end_run(session, ending, lasted, server, arguments.result_file)
     return _reported(session, watch, ending, has_timed_out)
 
 
-def _awaited(command: Command, watch: Watch, seconds: float) -> tuple[Ending, bool]:
+def _awaited(command: Command, watch: Watch, seconds: float) -> tuple[CommandEnding, bool]:
     """Return how the command ended, and whether the time limit ended it."""
     timed_out = threading.Event()
 
@@ -163,11 +163,11 @@ def _awaited(command: Command, watch: Watch, seconds: float) -> tuple[Ending, bo
     watch.begin(lambda: command.end("", GRACE_SECONDS))
     ending = command.wait()
     timer.cancel()
-    watch.over()
+    watch.note_end()
     return ending, timed_out.is_set()
 
 
-def _reported(session: Session, watch: Watch, ending: Ending, has_timed_out: bool) -> int:
+def _reported(session: Session, watch: Watch, ending: CommandEnding, has_timed_out: bool) -> int:
     result = watch.result()
     if result:
         for line in probe_report.lines(result, session.page):

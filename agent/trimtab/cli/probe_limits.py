@@ -13,7 +13,7 @@ from trimtab import options, platforms
 from trimtab.cli import reports, run_options
 from trimtab.cli.arguments import say_count
 from trimtab.platforms import MetadataError
-from trimtab.transport import Connection
+from trimtab.transport import ServiceConnection
 from trimtab.wire import NodeFacts
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -83,7 +83,7 @@ def _price_of_this_machine(arguments: argparse.Namespace) -> float | None:
     query = {name: getattr(facts, name) for name in names if getattr(facts, name)}
     place = f"price?{urlencode({'instance_type': facts.instance_type, **query})}"
     with suppress(ValueError, TypeError):
-        answer = Connection(server, timeout_seconds=_ASK_SECONDS).get(place)
+        answer = ServiceConnection(server, timeout_seconds=_ASK_SECONDS).get(place)
         known = answer.document.get("usd_per_hour") if answer.status == 200 else None
         return float(known) if known is not None and float(known) > 0 else None
     return None
@@ -95,5 +95,5 @@ def _machine(arguments: argparse.Namespace) -> NodeFacts:
     said.apply_to(facts)
     with suppress(MetadataError, OSError):
         if said.ask_metadata and (instance := platforms.detect(os.environ)):
-            platforms.fill_in(facts, instance, said.node)
+            platforms.fill_node_facts(facts, instance, said.node)
     return facts

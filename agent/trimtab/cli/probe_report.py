@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimtab.probe import Result, Watch
-from trimtab.supervise import Ending
+from trimtab.supervise import CommandEnding
 from trimtab.throughput import Interval
 
 _GIB = 1024**3
@@ -36,7 +36,7 @@ def lines(result: Result, url: str) -> list[str]:
     return [*said, url] if url else said
 
 
-def too_few(watch: Watch, ending: Ending, has_timed_out: bool) -> str:
+def too_few(watch: Watch, ending: CommandEnding, has_timed_out: bool) -> str:
     if ending.state == "failed":
         return f"not measured: the command failed with exit code {ending.exit_code}"
     when = " before the time limit" if has_timed_out else ""

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from trimtab import options
 from trimtab.cli import reports
 from trimtab.cli.arguments import Commands, add_server_arguments, say
-from trimtab.identity import Server
-from trimtab.transport import Answer, Connection
+from trimtab.identity import ServiceAccess
+from trimtab.transport import ServiceAnswer, ServiceConnection
 
 SAVED, NOT_SAVED = 0, 1
 STANDARD_OUTPUT = Path("-")
@@ -55,9 +55,9 @@ def report(arguments: argparse.Namespace) -> int:
     return _save(arguments.output or Path(_file_name(arguments.run)), content)
 
 
-def _content(server: Server, run: str) -> bytes:
+def _content(server: ServiceAccess, run: str) -> bytes:
     """Return the report. Raises ValueError that says why there is none."""
-    connection = Connection(server, _PATIENCE_SECONDS, _MOST_BYTES)
+    connection = ServiceConnection(server, _PATIENCE_SECONDS, _MOST_BYTES)
     answer = connection.get(f"runs/{quote(run, safe='')}/report.html")
     if answer.status != 200:
         raise ValueError(answer.problem)
@@ -66,7 +66,7 @@ def _content(server: Server, run: str) -> bytes:
     return answer.content
 
 
-def _is_report(answer: Answer) -> bool:
+def _is_report(answer: ServiceAnswer) -> bool:
     """Return whether the answer is whole, and of the service: a proxy's sign-in page is HTML,
     too.
     """

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from trimtab import options
 from trimtab.cli.arguments import add_server_arguments, say
-from trimtab.transport import Connection
+from trimtab.transport import ServiceConnection
 
 FINE, COST_UP, FAILED, UNKNOWN = 0, 1, 2, 3
 _TEN_THOUSANDTH, _CENT = Decimal("0.0001"), Decimal("0.01")
@@ -41,7 +41,7 @@ def document(
         say("no service is set. Set TRIMTAB_URL and TRIMTAB_TOKEN, or run `trimtab init`.")
         return None
     try:
-        answer = Connection(server).get(f"{path}?{urlencode(query)}")
+        answer = ServiceConnection(server).get(f"{path}?{urlencode(query)}")
     except ValueError as error:
         say(str(error))
         return None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from trimtab import descriptors, launch
 from trimtab.cli import run_options, shared_run
 from trimtab.cli.arguments import Commands, say
-from trimtab.cli.ending import end
-from trimtab.declaration import Target
+from trimtab.cli.ending import end_run
+from trimtab.declaration import MeasurementSubject
 from trimtab.kept_stderr import KeptStderr
 from trimtab.launch import Inheritance
 from trimtab.session import Session
@@ -54,12 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not words or not words[0]:
         say("there is no command to run. Use trimtab run [options] -- CMD.")
         return 2
-    inherited = launch.take_over()
+    inherited = launch.prepare_process()
     try:
         if _is_inside_a_run(arguments):
             launch.become(words, inherited.environment, inherited)
         lock = None if os.environ.get("TRIMTAB_DISABLE") == "1" else shared_run.lock_for(arguments)
-        if lock and not lock.taken() and (folder := lock.measuring_folder()):
+        if lock and not lock.try_acquire() and (folder := lock.measuring_folder()):
             return shared_run.Follower(words, lock, folder).run(arguments, inherited)
         return _measured(words, lock, arguments, inherited)
     except OSError as error:
@@ -85,18 +85,18 @@ def _measured(
     began = time.monotonic()
     session = measuring_session(words, arguments)
     stderr = _kept_stderr(arguments) if session else None
-    command = started(words, session, arguments, inherited, stderr)
+    command = start_command(words, session, arguments, inherited, stderr)
     if session and lock:
         lock.publish(session.folder)
     ending = command.wait()
     if session:
         server = run_options.options(arguments).server
         seconds = time.monotonic() - began
-        end(session, ending, seconds, server, arguments.result_file, stderr)
+        end_run(session, ending, seconds, server, arguments.result_file, stderr)
     return ending.exit_code or 0
 
 
-def started(
+def start_command(
     words: Sequence[str],
     session: Session | None,
     arguments: argparse.Namespace,
@@ -136,14 +136,14 @@ def measuring_session(
     """Return a session, or None if measuring is impossible or disabled; the command runs anyway."""
     if os.environ.get("TRIMTAB_DISABLE") == "1":
         return None
-    if (spare := descriptors.spare()) < descriptors.NEEDED:
+    if (spare := descriptors.count_spare_descriptors()) < descriptors.NEEDED:
         say(
             "the command runs without being measured: the agent can open only"
             f" {max(0, spare)} of {descriptors.NEEDED} files. Raise the limit (`ulimit -n`)."
         )
         return None
     try:
-        target = Target(words, run_options.environment(arguments))
+        target = MeasurementSubject(words, run_options.environment(arguments))
         return Session(target, run_options.options(arguments), say, watch=watch)
     except Exception as error:
         say(f"the command runs without being measured: {error}")

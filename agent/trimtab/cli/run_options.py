@@ -13,7 +13,7 @@ from typing import Any
 from trimtab import options as chosen
 from trimtab.cli.arguments import add_server_arguments
 from trimtab.directives import LONGEST_INTERVAL_SECONDS, SHORTEST_INTERVAL_SECONDS
-from trimtab.identity import pairs, shortened
+from trimtab.identity import pairs, shorten_name
 
 _PROVIDER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$+-]{0,63}")
@@ -115,11 +115,13 @@ def options(arguments: argparse.Namespace) -> chosen.Options:
     environment = os.environ
     return chosen.Options(
         server=chosen.server(arguments.url, arguments.token, environment),
-        job=shortened(arguments.job or environment.get("TRIMTAB_JOB", "")),
-        owner=shortened(arguments.owner or environment.get("TRIMTAB_OWNER", "")),
+        job=shorten_name(arguments.job or environment.get("TRIMTAB_JOB", "")),
+        owner=shorten_name(arguments.owner or environment.get("TRIMTAB_OWNER", "")),
         tags=chosen.tags(arguments.tag, environment),
         parameters=chosen.parameters(arguments.param),
-        training=shortened(arguments.training or environment.get("TRIMTAB_TRAINING", "").strip()),
+        training=shorten_name(
+            arguments.training or environment.get("TRIMTAB_TRAINING", "").strip()
+        ),
         workload=pairs(environment.get("TRIMTAB_WORKLOAD", "")),
         node=chosen.node_texts(vars(arguments), environment),
         owns_machine=arguments.owns_machine,

@@ -12,12 +12,12 @@ from pathlib import Path
 from trimtab import hooks, identity, mlflow_context, sharing
 from trimtab.cli import run_options
 from trimtab.cli.arguments import say
-from trimtab.cli.ending import end
-from trimtab.declaration import Target
+from trimtab.cli.ending import end_run
+from trimtab.declaration import MeasurementSubject
 from trimtab.launch import Inheritance
 from trimtab.session import Session
 from trimtab.sharing import Lock
-from trimtab.supervise import Command, Ending
+from trimtab.supervise import Command, CommandEnding
 
 _ASK_SECONDS = 1.0
 _SAME_END_SECONDS = 3.0
@@ -65,14 +65,14 @@ class Follower:
         is left to measure.
         """
         while not self._over.wait(_ASK_SECONDS):
-            if self._lock.taken():
+            if self._lock.try_acquire():
                 if not self._over.wait(_SAME_END_SECONDS):
                     self._measure(command, arguments)
                 return
 
     def _measure(self, command: Command, arguments: argparse.Namespace) -> None:
         try:
-            target = Target(self._words, run_options.environment(arguments))
+            target = MeasurementSubject(self._words, run_options.environment(arguments))
             session = Session(target, run_options.options(arguments), say, self._folder)
             self._lock.publish(session.folder)
             session.start(command.pid, command.end)
@@ -80,10 +80,10 @@ class Follower:
         except Exception as error:
             say(f"the rest of the run is not measured: {error}")
 
-    def _end(self, ending: Ending, seconds: float, arguments: argparse.Namespace) -> None:
+    def _end(self, ending: CommandEnding, seconds: float, arguments: argparse.Namespace) -> None:
         if self._session:
             server = run_options.options(arguments).server
-            end(self._session, ending, seconds, server, arguments.result_file)
+            end_run(self._session, ending, seconds, server, arguments.result_file)
         self._lock.release()
 
 

@@ -9,7 +9,7 @@ import time
 
 from trimtab import options
 from trimtab.cli.arguments import Commands, add_server_arguments, say, say_count
-from trimtab.identity import Server
+from trimtab.identity import ServiceAccess
 from trimtab.spool import Spool, open_spool
 from trimtab.uploader import Courier
 
@@ -73,7 +73,7 @@ def sync(arguments: argparse.Namespace) -> int:
     return 1 if held.unsent else 0
 
 
-def _destinations(server: Server, arguments: argparse.Namespace) -> list[str] | None:
+def _destinations(server: ServiceAccess, arguments: argparse.Namespace) -> list[str] | None:
     """Return this service, and uploads from before any service was set; None means all."""
     if arguments.all:
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from trimtab.fetching.server import FetchError, Server, TooLargeError
+from trimtab.fetching.server import AnswerTooLargeError, FetchError, Server
 
 PREFIX = "PROMETHEUS"
 """The beginning of the variables with its credentials."""
@@ -31,7 +31,7 @@ _HEAD_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Range:
+class QueryRange:
     """Range in Unix seconds; both ends are included, and may be the same."""
 
     start: float
@@ -42,12 +42,12 @@ class Range:
     def points(self) -> int:
         return int((self.end - self.start) / self.step + 1e-9) + 1
 
-    def pieces(self, points: int) -> Iterator[Range]:
+    def pieces(self, points: int) -> Iterator[QueryRange]:
         """Yield parts of so many points at most, none of them twice."""
         for first in range(0, self.points, points):
             last = min(first + points, self.points) - 1
             begin = self.start + first * self.step
-            yield Range(begin, self.start + last * self.step, self.step)
+            yield QueryRange(begin, self.start + last * self.step, self.step)
 
 
 def moment(text: str) -> float:
@@ -82,7 +82,7 @@ def step_seconds(text: str) -> float:
     return seconds
 
 
-def fetch(server: Server, query: str, asked: Range, into: Path) -> int:
+def fetch(server: Server, query: str, asked: QueryRange, into: Path) -> int:
     """Save the answers as files of a folder. Returns how many.
 
     Raises:
@@ -104,7 +104,7 @@ def fetch(server: Server, query: str, asked: Range, into: Path) -> int:
     return saved
 
 
-def _bodies(server: Server, query: str, piece: Range) -> Iterator[bytes]:
+def _bodies(server: Server, query: str, piece: QueryRange) -> Iterator[bytes]:
     """Yield the answer; if it is too large, those of its halves."""
     asked = {
         "query": query,
@@ -114,7 +114,7 @@ def _bodies(server: Server, query: str, piece: Range) -> Iterator[bytes]:
     }
     try:
         body = server.get(_PATH, asked, _MOST_BYTES)
-    except TooLargeError:
+    except AnswerTooLargeError:
         if piece.points == 1:
             raise FetchError("a single point is too large. Name fewer series by --query.") from None
         for half in piece.pieces(math.ceil(piece.points / 2)):

@@ -24,7 +24,7 @@ class FetchError(Exception):
     """
 
 
-class TooLargeError(FetchError):
+class AnswerTooLargeError(FetchError):
     """Raised when the answer is larger than asked for."""
 
 
@@ -110,7 +110,7 @@ class Server:
         with self._opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
             body: bytes = answer.read(most_bytes + 1)
         if len(body) > most_bytes:
-            raise TooLargeError(f"{self.host} answers more than {most_bytes // 2**20} MiB")
+            raise AnswerTooLargeError(f"{self.host} answers more than {most_bytes // 2**20} MiB")
         return body
 
     def _problem(self, error: urllib.error.HTTPError) -> str:

@@ -44,13 +44,13 @@ class CheckpointFiles:
         self._read = 0
         self._is_slow = False
 
-    def saved(self, recorder: Recorder, file: Any) -> None:
+    def record_save(self, recorder: Recorder, file: Any) -> None:
         if file is not None and recorder.rank == 0:
             known, size = self._fingerprint(file)
             if known != NOT_KNOWN:
                 recorder.checkpoint_file(monotonic_ns(), known, size, is_loaded=False)
 
-    def loaded(self, file: Any) -> None:
+    def record_load(self, file: Any) -> None:
         recorder = sdk.attached.recorder
         is_sample = recorder is not None and recorder.fetching
         if self._read < _MOST_READ and not is_sample:

@@ -152,7 +152,7 @@ def _fetched(batches: Batches, batch: Any, number: int, began: int) -> None:
         recorder = sdk.attached.recorder
         if began and recorder:
             samples = batches.samples(batch, number)
-            pytorch.training.fetched(recorder, batches, began, samples, _no_gradients())
+            pytorch.training.note_batch(recorder, batches, began, samples, _no_gradients())
     except Exception:
         return
 

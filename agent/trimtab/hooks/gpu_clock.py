@@ -47,7 +47,7 @@ class GpuClock:
         event.record()
         self._pending.append(_Mark(event, steps, now_ns))
 
-    def passed(self) -> list[StepsOnGpu]:
+    def take_passed_steps(self) -> list[StepsOnGpu]:
         """Return the steps between the events that the GPU has passed since the last call."""
         found = []
         while len(self._pending) > 1 and self._pending[1].event.query():

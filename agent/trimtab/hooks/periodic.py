@@ -11,7 +11,7 @@ from typing import Any
 from trimtab import ring, sdk
 from trimtab.hooks.gpu_clock import GpuClock
 from trimtab.hooks.profiling import Profiling
-from trimtab.hooks.training import Training
+from trimtab.hooks.training import TrainingState
 from trimtab.ring import DTYPES
 
 _MEMORY_NS = 10_000_000_000
@@ -21,7 +21,7 @@ class PeriodicChecks:
     """Reports precision when it changes, the GPU's time for the steps, and its memory every ten
     seconds."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: TrainingState) -> None:
         self.amp: Any = None
         """The last autocast that was entered."""
         self._precision: tuple[int, int, int] | None = None
@@ -83,7 +83,7 @@ class PeriodicChecks:
             count = count.item() if count.device.type == "cpu" else None
         if count is None or (recorder.has_restored and int(count) <= recorder.trained):
             return
-        recorder.numbered(int(count))
+        recorder.record_step_number(int(count))
 
     def _report_compilation(self) -> None:
         """Report what torch.compile took since the last look, by its own records."""
@@ -122,7 +122,7 @@ class PeriodicChecks:
         recorder = sdk.attached.recorder
         if recorder is None or not cuda.is_initialized():
             return
-        for passed in self._gpu_clock.passed():
+        for passed in self._gpu_clock.take_passed_steps():
             recorder.fact(ring.GPU_STEPS, passed.gpu_ns, passed.steps, passed.launch_ns)
         self._gpu_clock.mark(cuda, steps, now)
 

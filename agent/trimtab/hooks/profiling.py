@@ -14,14 +14,14 @@ from time import monotonic_ns
 from typing import Any
 
 from trimtab import ring, sdk
-from trimtab.hooks.training import Training
+from trimtab.hooks.training import TrainingState
 from trimtab.run_folder import PROFILE_NAME, TRACE_SUFFIX
 
 
 class Profiling:
     """Checks for requests, and starts and stops the profiler."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: TrainingState) -> None:
         self._training = training
         self._path = Path(sdk.attached.folder) / PROFILE_NAME
         self._read_ns = 0
@@ -102,4 +102,4 @@ class Profiling:
 
     def _resume(self, since_ns: int) -> None:
         if recorder := sdk.attached.recorder:
-            recorder.paused(since_ns)
+            recorder.record_pause(since_ns)

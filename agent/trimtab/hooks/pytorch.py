@@ -22,7 +22,7 @@ from trimtab import sdk
 from trimtab.hooks import out_of_memory, restoring
 from trimtab.hooks.batches import Batches
 from trimtab.hooks.periodic import PeriodicChecks
-from trimtab.hooks.training import Training
+from trimtab.hooks.training import TrainingState
 from trimtab.ranks import ProcessRank, process_rank
 from trimtab.recorder import Recorder
 from trimtab.ring import NOT_KNOWN
@@ -50,12 +50,12 @@ def _process_rank() -> ProcessRank | None:
     return None
 
 
-training = Training(_recorder)
+training = TrainingState(_recorder)
 periodic_checks = PeriodicChecks(training)
 
 
 def _patch_optimizer(module: ModuleType) -> None:
-    module.register_optimizer_step_post_hook(training.stepped)
+    module.register_optimizer_step_post_hook(training.note_step)
     out_of_memory.watch(training.recorder)
 
 
@@ -97,7 +97,7 @@ def _timed_iter(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
             if not trains:
                 batches.iterator = weakref.ref(iterator, partial(_dropped, batches))
             if trains and (recorder := sdk.attached.recorder):
-                recorder.waited(began)
+                recorder.record_wait(began)
         except Exception:
             return iterator
         return iterator
@@ -133,7 +133,7 @@ def _timed_next(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
                 loop.wait_ns += monotonic_ns() - began
                 return batch
             samples = batches.samples(batch, self._num_yielded)
-            training.fetched(recorder, batches, began, samples, not is_grad_enabled())
+            training.note_batch(recorder, batches, began, samples, not is_grad_enabled())
         except Exception:
             return batch
         return batch
@@ -209,8 +209,8 @@ def _timed_load(original: Callable[..., Any]) -> Any:
             took = monotonic_ns() - began
             if not _is_loader_worker():
                 if took >= _SHORT_LOAD_NS or step != NOT_KNOWN:
-                    training.loaded(began, restoring.size_of(f), step)
-                training.files.loaded(f)
+                    training.note_checkpoint_load(began, restoring.size_of(f), step)
+                training.files.record_load(f)
         except Exception:
             return result
         return result
@@ -233,7 +233,7 @@ def _patch_distributed_load(module: ModuleType) -> None:
         try:
             place = named.get("checkpoint_id")
             step = restoring.step_of(arguments[0] if arguments else named.get("state_dict"), place)
-            training.loaded(began, NOT_KNOWN, step)
+            training.note_checkpoint_load(began, NOT_KNOWN, step)
         except Exception:
             return result
         return result

@@ -27,7 +27,7 @@ _LOOK_NS = 1_000_000_000
 """The shortest time between two periodic checks."""
 
 
-class Training:
+class TrainingState:
     """The state of the loop. After a fork the child starts with a new one."""
 
     def __init__(self, open_recorder: Callable[[], Recorder | None]) -> None:
@@ -100,7 +100,7 @@ class Training:
         if self._fetched_from is batches and batches.fetched > 1:
             self.loop_ends(batches)
 
-    def fetched(
+    def note_batch(
         self, recorder: Recorder, batches: Batches, since_ns: int, samples: int, no_gradients: bool
     ) -> None:
         """Note that a batch arrived that was requested at `since_ns`."""
@@ -117,7 +117,7 @@ class Training:
         if not batches.train:
             recorder.usual_optimizer = 0
         recorder.hook_sees_batches = True
-        recorder.fetched(since_ns, samples)
+        recorder.record_batch(since_ns, samples)
 
     def _is_evaluation(self, recorder: Recorder, batches: Batches, no_gradients: bool) -> bool:
         """Return whether the loop evaluates. `eval()` may freeze a part of the model: a loader that
@@ -140,7 +140,7 @@ class Training:
 
     # Steps
 
-    def stepped(self, optimizer: Any, arguments: Any = (), named: Any = None) -> None:
+    def note_step(self, optimizer: Any, arguments: Any = (), named: Any = None) -> None:
         """Note that an optimizer made a step. The usual case is inlined here, because a call is
         expensive.
         """
@@ -285,13 +285,13 @@ class Training:
             seconds_ns = monotonic_ns() - began
             with suppress(Exception):
                 recorder.fact(ring.CHECKPOINT, seconds_ns, written_bytes())
-                self.files.saved(recorder, file)
+                self.files.record_save(recorder, file)
         finally:
             if waits:
                 recorder.phase_ends()
         return result
 
-    def loaded(self, began_ns: int, size_bytes: int, step: int) -> None:
+    def note_checkpoint_load(self, began_ns: int, size_bytes: int, step: int) -> None:
         """Note that the thread that trains loaded a checkpoint. Before the first step it isn't
         recorded yet: a process that never trains has nothing to tell.
         """
@@ -309,7 +309,7 @@ class Training:
     def _record_loads(self, recorder: Recorder) -> None:
         loads, self._loads = self._loads, []
         for load in loads:
-            recorder.restored(*load)
+            recorder.record_restore(*load)
 
     def _save_part(
         self, save: Callable[[], Any], written_bytes: Callable[[], int], file: Any
@@ -318,7 +318,7 @@ class Training:
         with suppress(Exception):
             self._parts_bytes += max(0, written_bytes())
             if recorder := sdk.attached.recorder:
-                self.files.saved(recorder, file)
+                self.files.record_save(recorder, file)
         return result
 
 

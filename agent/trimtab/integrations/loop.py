@@ -30,7 +30,7 @@ class CallbackLoop:
         recorder = sdk.attached.recorder
         if recorder and self._since_ns and not recorder.hook_sees_batches:
             with suppress(Exception):
-                recorder.fetched(self._since_ns, NOT_KNOWN)
+                recorder.record_batch(self._since_ns, NOT_KNOWN)
 
     def step_ends(self, samples: int | None = None, number: int | None = None) -> None:
         """Note the end of a step.
@@ -45,7 +45,7 @@ class CallbackLoop:
         if recorder and number is not None:
             with suppress(Exception):
                 recorder.script_reports_numbers = True
-                recorder.numbered(int(number))
+                recorder.record_step_number(int(number))
         self._since_ns = monotonic_ns()
 
     def phase_begins(self, name: str) -> None:

@@ -12,25 +12,25 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from trimtab.identity import shortened
+from trimtab.identity import shorten_name
 from trimtab.platforms import clouds, sagemaker
 from trimtab.platforms.instance import Instance
 from trimtab.platforms.metadata_service import MetadataError, MetadataService
 from trimtab.wire import NodeFacts
 
-__all__ = ["Instance", "MetadataError", "detect", "fill_in"]
+__all__ = ["Instance", "MetadataError", "detect", "fill_node_facts"]
 
 _DMI = Path("/sys/class/dmi/id")
 _FIRMWARE_NAMES = ("sys_vendor", "bios_vendor", "bios_version", "product_name", "chassis_asset_tag")
 
 
-def fill_in(facts: NodeFacts, instance: Instance, declared: Mapping[str, str]) -> None:
+def fill_node_facts(facts: NodeFacts, instance: Instance, declared: Mapping[str, str]) -> None:
     """Add what wasn't declared. If another provider was declared, nothing is added."""
     if declared.get("provider", instance.provider) != instance.provider:
         return
     for name, value in asdict(instance).items():
         if value and not declared.get(name):
-            setattr(facts, name, shortened(value) if isinstance(value, str) else value)
+            setattr(facts, name, shorten_name(value) if isinstance(value, str) else value)
 
 
 def detect(environment: Mapping[str, str]) -> Instance | None:

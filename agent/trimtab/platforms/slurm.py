@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimtab.identity import shortened
+from trimtab.identity import shorten_name
 from trimtab.wire import NodeFacts
 
 _MIB = 2**20
@@ -28,7 +28,7 @@ def tags(environment: Mapping[str, str]) -> dict[str, str]:
     """Return partition and account as tags, for grouping spend."""
     names = {"slurm_partition": "SLURM_JOB_PARTITION", "slurm_account": "SLURM_JOB_ACCOUNT"}
     values = {tag: environment.get(name, "").strip() for tag, name in names.items()}
-    return {tag: shortened(value) for tag, value in values.items() if value}
+    return {tag: shorten_name(value) for tag, value in values.items() if value}
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, round_bytes
 
 
 class AgentUsage:
@@ -19,5 +19,5 @@ class AgentUsage:
         resident = int(self._statm.read().split()[1]) * self._page_bytes
         return {
             "agent.cpu_seconds_total": round(time.process_time(), 2),
-            "agent.rss_bytes": rounded(resident, MEMORY_STEP_BYTES),
+            "agent.rss_bytes": round_bytes(resident, MEMORY_STEP_BYTES),
         }

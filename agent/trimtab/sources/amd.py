@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from trimtab.sources.gpu.inventory import Card, allocated
+from trimtab.sources.gpu.inventory import Card, allocated_cards
 from trimtab.sources.gpu.outages import Record
 from trimtab.sources.gpu.schedule import Query, Schedule
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, round_bytes
 from trimtab.wire import Gpu
 
 _DEVICES = Path("/sys/class/drm")
@@ -54,7 +54,7 @@ class AmdGpus:
         on_list(
             [
                 Gpu(card.model, card.memory_bytes, card.uuid, is_ours)
-                for card, is_ours in zip(described, allocated(visible, described))
+                for card, is_ours in zip(described, allocated_cards(visible, described))
             ]
         )
 
@@ -62,7 +62,7 @@ class AmdGpus:
         now = time.monotonic()
         reading: Reading = {}
         for number, schedule in self._queries:
-            for query in schedule.due(now):
+            for query in schedule.due_queries(now):
                 query.answer(now)
             for query in schedule.queries:
                 for name, value in query.known.items():
@@ -108,7 +108,7 @@ def _value(name: str, path: Path, unit: int = 1) -> Reading:
 
 def _memory(path: Path) -> Reading:
     used = _number(path)
-    return {} if used is None else {"memory_used_bytes": rounded(used, MEMORY_STEP_BYTES)}
+    return {} if used is None else {"memory_used_bytes": round_bytes(used, MEMORY_STEP_BYTES)}
 
 
 def _power(sensors: Path) -> Reading:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, round_bytes
 
 _NO_LIMIT_BYTES = 2**60
 """Version 1 writes "no limit" as a number near 2^63, rounded to a page."""
@@ -136,7 +136,7 @@ class ContainerMemory:
         stat = _fields(self._memory_stat.read())
         cache = stat.get(b"total_inactive_file", stat.get(b"inactive_file", 0))
         working_set = max(0, int(self._memory.read()) - cache)
-        return {"container.memory_working_set_bytes": rounded(working_set, MEMORY_STEP_BYTES)}
+        return {"container.memory_working_set_bytes": round_bytes(working_set, MEMORY_STEP_BYTES)}
 
     def _memory_events(self) -> Reading:
         if self._events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, rounded
+from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, round_bytes
 
 _WORD_BYTES = 4
 _COUNTERS = {
@@ -41,7 +41,7 @@ class Fabric:
 
     def read(self) -> Reading:
         return {
-            f"fabric.{direction}_bytes_total": rounded(
+            f"fabric.{direction}_bytes_total": round_bytes(
                 sum(int(file.read()) * factor for file, factor in files), TRAFFIC_STEP_BYTES
             )
             for direction, files in self._files.items()

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, round_bytes
 
 _EVERY_SECONDS = 30.0
 
@@ -32,7 +32,7 @@ class FileSystems:
                 asked.ask()
         reading: Reading = {}
         for asked in self._asked:
-            reading.update(asked.taken())
+            reading.update(asked.take_reading())
         return reading
 
 
@@ -47,7 +47,7 @@ class _Asked:
             self._thread = threading.Thread(target=self._look, daemon=True)
             self._thread.start()
 
-    def taken(self) -> Reading:
+    def take_reading(self) -> Reading:
         reading, self._reading = self._reading, {}
         return reading
 
@@ -56,8 +56,8 @@ class _Asked:
             status = os.statvfs(self._path)
             used = (status.f_blocks - status.f_bfree) * status.f_frsize
             self._reading = {
-                f"fs_{self._name}.used_bytes": rounded(used, MEMORY_STEP_BYTES),
-                f"fs_{self._name}.free_bytes": rounded(
+                f"fs_{self._name}.used_bytes": round_bytes(used, MEMORY_STEP_BYTES),
+                f"fs_{self._name}.free_bytes": round_bytes(
                     status.f_bavail * status.f_frsize, MEMORY_STEP_BYTES
                 ),
             }

@@ -5,7 +5,7 @@ Inside a container both describe the whole machine; `sources.container` measures
 
 from __future__ import annotations
 
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, ProcFile, Reading, round_bytes
 
 _FEWEST_TICKS = 5
 """The fewest ticks of a percentage: below 50 ms of CPU time (10 ms ticks) it would be noise."""
@@ -81,11 +81,11 @@ class HostMemory:
         used = sizes[b"MemTotal"] - available
         swap = sizes.get(b"SwapTotal", 0) - sizes.get(b"SwapFree", 0)
         return {
-            "host.memory_used_bytes": rounded(used, MEMORY_STEP_BYTES),
-            "host.memory_available_bytes": rounded(available, MEMORY_STEP_BYTES),
-            "host.swap_used_bytes": rounded(swap, MEMORY_STEP_BYTES),
-            "host.page_cache_bytes": rounded(sizes.get(b"Cached", 0), MEMORY_STEP_BYTES),
-            "host.dirty_bytes": rounded(sizes.get(b"Dirty", 0), MEMORY_STEP_BYTES),
+            "host.memory_used_bytes": round_bytes(used, MEMORY_STEP_BYTES),
+            "host.memory_available_bytes": round_bytes(available, MEMORY_STEP_BYTES),
+            "host.swap_used_bytes": round_bytes(swap, MEMORY_STEP_BYTES),
+            "host.page_cache_bytes": round_bytes(sizes.get(b"Cached", 0), MEMORY_STEP_BYTES),
+            "host.dirty_bytes": round_bytes(sizes.get(b"Dirty", 0), MEMORY_STEP_BYTES),
         }
 
     def _sizes_bytes(self) -> dict[bytes, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, rounded
+from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, round_bytes
 
 _LOST_COLUMNS = (2, 3, 10, 11)
 """The columns of packets received with errors, dropped; sent with errors, dropped."""
@@ -37,8 +37,8 @@ class Network:
         if not counted:
             return {}
         return {
-            "net.received_bytes_total": rounded(sum(c[0] for c in counted), TRAFFIC_STEP_BYTES),
-            "net.sent_bytes_total": rounded(sum(c[1] for c in counted), TRAFFIC_STEP_BYTES),
+            "net.received_bytes_total": round_bytes(sum(c[0] for c in counted), TRAFFIC_STEP_BYTES),
+            "net.sent_bytes_total": round_bytes(sum(c[1] for c in counted), TRAFFIC_STEP_BYTES),
             "net.lost_packets_total": sum(c[2] for c in counted),
         }
 

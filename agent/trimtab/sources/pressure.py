@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from trimtab.sources.container import Groups
-from trimtab.sources.procfile import ProcFile, Reading, rounded
+from trimtab.sources.procfile import ProcFile, Reading, round_bytes
 
 _KINDS = {"cpu": (b"some",), "io": (b"some", b"full"), "memory": (b"some", b"full")}
 """No task of a machine can make all others wait for CPU: its `full` has no meaning."""
@@ -48,5 +48,5 @@ class Pressure:
                 which, *values = line.split()
                 if which in wanted:
                     total_us = int(values[-1].rpartition(b"=")[2])
-                    reading[f"{name}_{which.decode()}_us_total"] = rounded(total_us, _STEP_US)
+                    reading[f"{name}_{which.decode()}_us_total"] = round_bytes(total_us, _STEP_US)
         return reading

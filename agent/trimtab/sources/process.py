@@ -30,7 +30,7 @@ class Traffic(NamedTuple):
     """Bytes written to any target."""
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     """CPU time is that since the process began, with the children that it waited for."""
 
     cpu_seconds: float
@@ -106,7 +106,7 @@ class Process:
         ticks = int(stat[11]) + int(stat[12]) + int(stat[13]) + int(stat[14])
         rss_bytes = max(0, int(stat[21])) * _PAGE_BYTES
         is_suspended = stat[0] in _SUSPENDED
-        self.usage = Usage(ticks / _TICKS_PER_SECOND, rss_bytes, int(stat[17]), is_suspended)
+        self.usage = ProcessUsage(ticks / _TICKS_PER_SECOND, rss_bytes, int(stat[17]), is_suspended)
         self.traffic = self._traffic()
         if not self.is_worker:
             self._read_waits(time.monotonic())

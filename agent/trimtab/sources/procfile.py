@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, Union
 Reading = dict[str, Union[int, float, None]]
 
 
-class Source(Protocol):
+class SeriesSource(Protocol):
     """One thing that is measured on this node.
 
     `read` returns the current series by name; what can't be read is missing or None. It may raise
@@ -19,7 +19,7 @@ class Source(Protocol):
     def read(self) -> Reading: ...
 
 
-class Span(NamedTuple):
+class SeriesSpan(NamedTuple):
     """Series over a time that has passed.
 
     A gauge's `first` and `last` are its mean; those of a counter (`_total`) its ends.
@@ -33,10 +33,10 @@ class Span(NamedTuple):
     last: float
 
 
-class SpanSource(Source, Protocol):
+class SpanSource(SeriesSource, Protocol):
     """A source that answers some series rarely, then for the whole time since."""
 
-    def take_spans(self) -> list[Span]:
+    def take_spans(self) -> list[SeriesSpan]:
         """Return what was answered since the last call."""
 
     @property
@@ -69,10 +69,10 @@ class ProcFile:
             self._fd = -1
 
 
-class Seldom:
+class ThrottledSource:
     """Reads a source only every few seconds; in between it returns nothing."""
 
-    def __init__(self, source: Source, every_seconds: float) -> None:
+    def __init__(self, source: SeriesSource, every_seconds: float) -> None:
         self._source = source
         self._every_seconds = every_seconds
         self._due = 0.0
@@ -85,7 +85,7 @@ class Seldom:
         return self._source.read()
 
 
-def rounded(size_bytes: int, step_bytes: int) -> int:
+def round_bytes(size_bytes: int, step_bytes: int) -> int:
     """Round to a multiple of `step_bytes`: the last digits are noise and take bytes on the wire."""
     return (size_bytes + step_bytes // 2) // step_bytes * step_bytes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 from contextlib import suppress
 
-from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, rounded
+from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, ProcFile, Reading, round_bytes
 
 _LUSTRE = ("/proc/fs/lustre/llite/*/stats", "/sys/kernel/debug/lustre/llite/*/stats")
 
@@ -39,8 +39,8 @@ class Nfs:
                 writes += int(fields[1]) if fields[0] == b"WRITE:" else 0
                 waited_ms += int(fields[8])
         return {
-            "nfs.read_bytes_total": rounded(received, TRAFFIC_STEP_BYTES),
-            "nfs.write_bytes_total": rounded(sent, TRAFFIC_STEP_BYTES),
+            "nfs.read_bytes_total": round_bytes(received, TRAFFIC_STEP_BYTES),
+            "nfs.write_bytes_total": round_bytes(sent, TRAFFIC_STEP_BYTES),
             "nfs.read_ops_total": reads,
             "nfs.write_ops_total": writes,
             "nfs.wait_seconds_total": round(waited_ms / 1000, 2),
@@ -71,8 +71,8 @@ class Lustre:
                     totals[fields[0]][1] += int(fields[6])
         reads, writes = totals.values()
         return {
-            "lustre.read_bytes_total": rounded(reads[1], TRAFFIC_STEP_BYTES),
-            "lustre.write_bytes_total": rounded(writes[1], TRAFFIC_STEP_BYTES),
+            "lustre.read_bytes_total": round_bytes(reads[1], TRAFFIC_STEP_BYTES),
+            "lustre.write_bytes_total": round_bytes(writes[1], TRAFFIC_STEP_BYTES),
             "lustre.read_ops_total": reads[0],
             "lustre.write_ops_total": writes[0],
         }

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.identity import entry_point, shortened
-from trimtab.redaction import redacted
+from trimtab.identity import entry_point, shorten_name
+from trimtab.redaction import redact_command
 from trimtab.sources.process import Process
 
 Record = Callable[[str, "dict[str, object]"], None]
@@ -124,7 +124,7 @@ class Stages:
 
     def _begin(self, process: Process, words: list[str], began: float, now: float) -> None:
         self._count += 1
-        name = shortened(Path(redacted([entry_point(words)], self._secrets)[0]).name)
+        name = shorten_name(Path(redact_command([entry_point(words)], self._secrets)[0]).name)
         parent = process.parent.pid if process.parent else process.pid
         self._free_since[parent] = now
         self._running[process.pid] = _Stage(self._count, name, parent, began, now)

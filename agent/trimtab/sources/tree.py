@@ -25,7 +25,7 @@ from trimtab.ring import process_of
 from trimtab.sources.never_falling import NeverFalling
 from trimtab.sources.orphans import Orphans
 from trimtab.sources.process import Process, is_hidden
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, TRAFFIC_STEP_BYTES, Reading, round_bytes
 from trimtab.sources.stages import Stages
 
 _READS_PER_SECOND, _OLDEST_SECONDS = 60, 5.0
@@ -114,7 +114,7 @@ class ProcessTree:
         """Add another root: another command of the same run."""
         self._add(pid)
 
-    def reaped(self, cpu_seconds: float, run_delay_seconds: float | None = None) -> None:
+    def note_root_end(self, cpu_seconds: float, run_delay_seconds: float | None = None) -> None:
         """Note that the root ended.
 
         Args:
@@ -143,7 +143,7 @@ class ProcessTree:
             return {**reading, **dict.fromkeys(name for name, _ in _TRAFFIC)}
         sums = map(sum, zip(*traffics)) if traffics else (0, 0, 0, 0)
         for (name, step_bytes), living in zip(_TRAFFIC, sums):
-            reading[name] = rounded(int(self._totals[name].total(living)), step_bytes)
+            reading[name] = round_bytes(int(self._totals[name].total(living)), step_bytes)
         return reading
 
     def _starved(self, processes: Sequence[Process], elapsed: float) -> Reading:
@@ -168,7 +168,7 @@ class ProcessTree:
         return {
             "workers.processes": len(workers),
             "workers.cpu_seconds_total": self._seconds("workers", cpu_seconds),
-            "workers.rss_bytes": rounded(rss_bytes, MEMORY_STEP_BYTES),
+            "workers.rss_bytes": round_bytes(rss_bytes, MEMORY_STEP_BYTES),
         }
 
     def _gauges(self, processes: Sequence[Process]) -> Reading:
@@ -176,7 +176,7 @@ class ProcessTree:
         rss_bytes = sum(usage.rss_bytes for usage in usages)
         self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
         return {
-            "tree.rss_bytes": rounded(rss_bytes, MEMORY_STEP_BYTES),
+            "tree.rss_bytes": round_bytes(rss_bytes, MEMORY_STEP_BYTES),
             "tree.processes_count": len(usages),
             "tree.threads_count": sum(usage.threads for usage in usages),
             "tree.suspended_count": sum(usage.is_suspended for usage in usages),

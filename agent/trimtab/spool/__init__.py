@@ -4,7 +4,14 @@ from trimtab.spool.artefacts import MOST_BYTES as MOST_ARTEFACT_BYTES
 from trimtab.spool.artefacts import Artefact
 from trimtab.spool.dead import Dead
 from trimtab.spool.location import open_spool, state_folder
-from trimtab.spool.spool import CAP_BYTES, KEPT_SECONDS, Contents, Declared, Spool, Waiting
+from trimtab.spool.spool import (
+    CAP_BYTES,
+    KEPT_SECONDS,
+    Contents,
+    DeclarationUpload,
+    Spool,
+    WaitingSegment,
+)
 
 __all__ = [
     "CAP_BYTES",
@@ -13,9 +20,9 @@ __all__ = [
     "Artefact",
     "Contents",
     "Dead",
-    "Declared",
+    "DeclarationUpload",
     "Spool",
-    "Waiting",
+    "WaitingSegment",
     "open_spool",
     "state_folder",
 ]

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.spool.database import Database
-from trimtab.spool.postponed import Postponed
+from trimtab.spool.database import SpoolDatabase
+from trimtab.spool.postponed import PostponedUploads
 
 MOST_BYTES = 64 * 1024 * 1024
 """The service's limit for one artefact."""
@@ -38,7 +38,7 @@ class Artefact:
 class Artefacts:
     """The files are in a folder beside the spool's database, which describes them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SpoolDatabase) -> None:
         self._database = database
 
     def add(self, session: str, kind: str, source: Path, name: str, job: str = "") -> bool:
@@ -69,21 +69,21 @@ class Artefacts:
             path = self._path(sha256)
             if path and path.exists():
                 return Artefact(run, session, sha256, kind, name, job, path)
-            self.settled(session, sha256)
+            self.delete_settled(session, sha256)
         return None
 
-    def settled(self, session: str, sha256: str) -> None:
+    def delete_settled(self, session: str, sha256: str) -> None:
         """Remove an artefact that the service accepted or refused."""
         delete = "DELETE FROM artefacts WHERE session = ? AND sha256 = ?"
         self._database.write(delete, session, sha256)
-        Postponed(self._database).forget(session, sha256)
+        PostponedUploads(self._database).forget(session, sha256)
         shared = self._database.read("SELECT 1 FROM artefacts WHERE sha256 = ?", sha256)
         path = self._path(sha256)
         if path and not shared:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
-    def failed(self, session: str, sha256: str) -> None:
+    def count_failure(self, session: str, sha256: str) -> None:
         sql = "UPDATE artefacts SET attempts = attempts + 1 WHERE session = ? AND sha256 = ?"
         self._database.write(sql, session, sha256)
 
@@ -96,7 +96,7 @@ class Artefacts:
 
     def _bound(self) -> None:
         for session, sha256 in self._database.read(_TOO_MUCH, _SHELF_BYTES):
-            self.settled(session, sha256)
+            self.delete_settled(session, sha256)
 
 
 def _sha256(path: Path) -> str:

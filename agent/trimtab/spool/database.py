@@ -48,7 +48,7 @@ _PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.01
 """The time for which a connection waits for those of other agents."""
 
 
-class Database:
+class SpoolDatabase:
     """One connection that all threads of the agent share; `path` None means memory."""
 
     def __init__(self, path: Path | None) -> None:
@@ -85,7 +85,7 @@ class Database:
         return self._connection.execute(sql, values)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """Write everything in the block, or nothing if the process is killed."""
         with self.lock:
             self.write("BEGIN IMMEDIATE")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from trimtab.spool.database import Database
+from trimtab.spool.database import SpoolDatabase
 from trimtab.spool.ownership import NOBODY
 from trimtab.wire import WireError, decode_segment
 
@@ -42,11 +42,11 @@ class Dead:
 class DeadLetters:
     """The segments are in a table of their own; `created` is when a segment was set apart."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SpoolDatabase) -> None:
         self._database = database
 
     def bury(self, session: str, seq: int, reason: str) -> None:
-        with self._database.together():
+        with self._database.transaction():
             self._database.write(_COPY, time.time(), reason[:500], session, seq)
             self._database.write("DELETE FROM segments WHERE session = ? AND seq = ?", session, seq)
         self._delete(_BEYOND, DEAD_BYTES)
@@ -71,7 +71,7 @@ class DeadLetters:
     def revive(self, sessions: Iterable[str]) -> None:
         """Let dead letters wait for upload again."""
         chosen = json.dumps(list(sessions))
-        with self._database.together():
+        with self._database.transaction():
             self._database.write(_COPY_BACK, chosen)
             self._database.write(_DELETE_REVIVED, chosen)
 
@@ -97,7 +97,7 @@ class DeadLetters:
         return bool(rows)
 
     def _count_and_delete(self, rows: str) -> None:
-        with self._database.together():
+        with self._database.transaction():
             self._database.write(_COUNT_EXPIRED, time.time(), rows)
             self._database.write(_TELL, rows)
             self._database.write(_DELETE, rows)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from trimtab.spool.database import Database
+from trimtab.spool.database import SpoolDatabase
 from trimtab.spool.dead import DeadLetters
-from trimtab.spool.thinning import emptied, thinned
+from trimtab.spool.thinning import empty_segment, thin_segment
 from trimtab.wire import WireError, decode_segment, encode_segment
 
-_SHRINKERS = (thinned, emptied)
+_SHRINKERS = (thin_segment, empty_segment)
 """The functions that shrink a segment, by its level: a full segment (0) is thinned, a thinned one
 (1) is reduced to its events."""
 
@@ -41,7 +41,7 @@ _WORTH_THINNING = 0.75
 maximum."""
 
 
-def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
+def make_room(database: SpoolDatabase, needed_bytes: int, cap_bytes: int) -> None:
     """Free space for `needed_bytes`, in a limited number of steps; the next call continues."""
     with database.lock:
         for _ in range(_MOST_ROUNDS):
@@ -49,7 +49,7 @@ def make_room(database: Database, needed_bytes: int, cap_bytes: int) -> None:
                 return
 
 
-def _shrink(database: Database) -> bool:
+def _shrink(database: SpoolDatabase) -> bool:
     """Do one step: drop uploaded segments, then refused ones, then shrink the oldest, then drop
     it.
     """

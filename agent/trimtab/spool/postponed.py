@@ -6,19 +6,19 @@ import json
 import time
 from collections.abc import Iterable
 
-from trimtab.spool.database import Database
+from trimtab.spool.database import SpoolDatabase
 
 DECLARATION = "declaration"
 """The item of a session's declaration; of a segment it is its number, of an artefact its hash."""
 _FIRST_SECONDS, _LONGEST_SECONDS = 60.0, 3600.0
 
 
-class Postponed:
+class PostponedUploads:
     """Postponed uploads by session and item. Refused uploads are postponed until somebody sends
     them again.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SpoolDatabase) -> None:
         self._database = database
 
     def postpone(self, session: str, item: str, reason: str) -> None:

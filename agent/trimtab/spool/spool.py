@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.spool.artefacts import Artefacts
-from trimtab.spool.database import Database
+from trimtab.spool.database import SpoolDatabase
 from trimtab.spool.dead import DEAD_SECONDS, DeadLetters
 from trimtab.spool.eviction import make_room
 from trimtab.spool.ownership import NOBODY, is_alive, is_drainer, own_name
-from trimtab.spool.postponed import DECLARATION, Postponed
+from trimtab.spool.postponed import DECLARATION, PostponedUploads
 from trimtab.spool.splitting import halves
 from trimtab.wire import WireError, decode_segment, encode_segment
 
@@ -29,7 +29,7 @@ MOST_RANGES = 100
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingSegment:
     """One segment that the service hasn't accepted yet."""
 
     run: str
@@ -39,7 +39,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclarationUpload:
     """The declaration of a run and its node, ready for upload."""
 
     run: str
@@ -75,12 +75,12 @@ class Spool:
     """
 
     def __init__(self, path: Path | None, cap_bytes: int = CAP_BYTES, problem: str = "") -> None:
-        self._database = Database(path)
+        self._database = SpoolDatabase(path)
         self._cap_bytes = cap_bytes
         self._problem = problem
         self.artefacts = Artefacts(self._database)
         self.dead = DeadLetters(self._database)
-        self.postponed = Postponed(self._database)
+        self.postponed = PostponedUploads(self._database)
 
     @property
     def path(self) -> Path | None:
@@ -119,26 +119,28 @@ class Spool:
 
     # Uploads to send
 
-    def undeclared(self, sessions: Iterable[str]) -> list[Declared]:
-        return [Declared(*row) for row in self._database.read(_UNDECLARED, _json(sessions))]
+    def waiting_declarations(self, sessions: Iterable[str]) -> list[DeclarationUpload]:
+        return [
+            DeclarationUpload(*row) for row in self._database.read(_UNDECLARED, _json(sessions))
+        ]
 
-    def waiting(self, sessions: Iterable[str]) -> Waiting | None:
+    def waiting(self, sessions: Iterable[str]) -> WaitingSegment | None:
         """Return the newest segment of these sessions that the service hasn't accepted."""
         rows = self._database.read(_NEWEST, _json(sessions))
-        return Waiting(*rows[0]) if rows else None
+        return WaitingSegment(*rows[0]) if rows else None
 
-    def others(self, newest: Waiting, at_most: int) -> list[Waiting]:
+    def more_of_session(self, newest: WaitingSegment, at_most: int) -> list[WaitingSegment]:
         """Return further waiting segments of the same session, the newest first."""
         rows = self._database.read(_OTHERS, newest.session, newest.seq, at_most)
-        return [Waiting(newest.run, newest.session, *row) for row in rows]
+        return [WaitingSegment(newest.run, newest.session, *row) for row in rows]
 
-    def answered(self, session: str) -> list[tuple[int, int]]:
+    def accepted_numbers(self, session: str) -> list[tuple[int, int]]:
         """Return the numbers that the service accepted and that are still here: first and last of
         each range, the highest first.
         """
         return self._database.read(_ANSWERED, session, MOST_RANGES)
 
-    def declared(self, session: str, body: bytes) -> None:
+    def mark_declared(self, session: str, body: bytes) -> None:
         """Note that the service accepted this declaration."""
         sql = "UPDATE sessions SET declared = 1 WHERE session = ? AND declaration = ?"
         self._database.write(sql, session, body)
@@ -158,7 +160,7 @@ class Spool:
         if self._database.write(sql, session, seq):
             self._database.write(_DECLARE_AGAIN, session)
 
-    def failed(self, session: str, seq: int, error: str) -> None:
+    def count_failure(self, session: str, seq: int, error: str) -> None:
         sql = "UPDATE segments SET attempts = attempts + 1, error = ? WHERE session = ? AND seq = ?"
         self._database.write(sql, error[:500], session, seq)
 
@@ -229,7 +231,7 @@ class Spool:
             if item == DECLARATION:
                 self._database.write("UPDATE sessions SET declared = 1 WHERE session = ?", session)
             else:
-                self.artefacts.settled(session, item)
+                self.artefacts.delete_settled(session, item)
             self.postponed.forget(session, item)
 
     def contents(self, sessions: Iterable[str] | None = None) -> Contents:

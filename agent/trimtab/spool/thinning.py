@@ -8,12 +8,12 @@ from trimtab.wire import Block, Event, Segment
 from trimtab.wire.segment import Number
 
 
-def thinned(segment: Segment) -> Segment:
+def thin_segment(segment: Segment) -> Segment:
     """Return the segment with one tick per block: min, mean, max and count of each series."""
     return replace(segment, blocks=[_thin(block) for block in segment.blocks])
 
 
-def emptied(segment: Segment) -> Segment:
+def empty_segment(segment: Segment) -> Segment:
     """Return the segment without samples and steps, and with a `gap` over its time."""
     end_ms = segment.start_ms + segment.duration_ms
     gap = {"from_ms": segment.start_ms, "to_ms": end_ms, "reason": "spool_full"}

@@ -79,10 +79,10 @@ def test_a_refusal_for_good_is_kept_with_its_reason_and_can_be_sent_again(team, 
     assert (mail.state, mail.attempts) == ("failed", 1)
     assert mail.error == "The mail server said 550 5.1.1 No such user"
     mailbox.recipient_answer = "250 OK"
-    assert queue.send_again(mail)
+    assert queue.retry_mail(mail)
     again()
     assert the_mail().state == "sent"
-    assert not queue.send_again(the_mail())
+    assert not queue.retry_mail(the_mail())
     assert len(mailbox.deliveries) == 1
 
 
@@ -218,5 +218,5 @@ def test_only_one_worker_gets_a_mail_until_its_lease_ends(team):
     assert second is not None
     queue.fail(held, "too late")
     assert the_mail().state == "waiting"
-    queue.sent(second)
+    queue.mark_sent(second)
     assert queue.claim(held.pk) is None

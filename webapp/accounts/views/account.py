@@ -42,7 +42,7 @@ def change_password(request: PersonRequest) -> HttpResponse:
     user.set_password(form.cleaned_data["password"])
     user.save(update_fields=["password"])
     update_session_auth_hash(request, user)
-    sessions.begin(request, user)
+    sessions.record_session(request, user)
     sessions.end_others(request, user)
     messages.success(request, "Password set. You are signed out on all other devices.")
     return redirect("accounts:account")

@@ -26,7 +26,7 @@ def accept_invitation(request: HttpRequest, secret: str) -> HttpResponse:
     invitation = members.open_invitation(secret)
     if invitation is None:
         return _page(request, None, {}, 410)
-    invited = people.known(invitation.email)
+    invited = people.find_user(invitation.email)
     if request.user.is_authenticated or invited is not None:
         return _join(request, invitation, invited)
     form = JoinForm(User(email=invitation.email), request.POST or None)

@@ -32,8 +32,8 @@ def oidc_begin(request: HttpRequest) -> HttpResponse:
     from webapp.accounts import oidc
 
     try:
-        return oidc.begin(request)
-    except oidc.ProviderError as error:
+        return oidc.begin_sign_in(request)
+    except oidc.IdentityProviderError as error:
         return sign_in_page(request, status=502, problem=str(error))
 
 
@@ -48,7 +48,7 @@ def oidc_return(request: HttpRequest) -> HttpResponse:
 
     try:
         claims = oidc.verified_claims(request)
-    except oidc.ProviderError as error:
+    except oidc.IdentityProviderError as error:
         return sign_in_page(request, status=400, problem=str(error))
     user = people.vouched_for(claims["email"], str(claims.get("name") or ""))
     if user is None:

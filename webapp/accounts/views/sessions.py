@@ -19,7 +19,8 @@ from webapp.accounts.access import PersonRequest, signed_in_only
 def list_sessions(request: PersonRequest) -> HttpResponse:
     """Shows device, address and last use of each session."""
     listed = [
-        (held, sessions.device_name(held.user_agent)) for held in sessions.of_person(request.user)
+        (held, sessions.device_name(held.user_agent))
+        for held in sessions.active_sessions(request.user)
     ]
     context = {"listed": listed, "current": request.session.session_key}
     return render(request, "accounts/sessions.html", context)
@@ -29,11 +30,11 @@ def list_sessions(request: PersonRequest) -> HttpResponse:
 @require_POST
 def end_session(request: PersonRequest, session_uuid: UUID) -> HttpResponse:
     """Sign out on one device. A session that has ended meanwhile is no error."""
-    chosen = sessions.of_person(request.user).filter(uuid=session_uuid)
+    chosen = sessions.active_sessions(request.user).filter(uuid=session_uuid)
     if chosen.filter(session=request.session.session_key).exists():
         logout(request)
         return redirect("accounts:sign_in")
-    sessions.end(chosen)
+    sessions.end_sessions(chosen)
     messages.success(request, "That device is signed out.")
     return redirect("accounts:sessions")
 

@@ -117,7 +117,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 def _accepted(user: User, form: CodeForm) -> Device | None:
     """Return the device that the code is valid for; None with the reason in the form."""
     try:
-        device = second_factor.accepted(user, form.cleaned_data["code"])
+        device = second_factor.accept_code(user, form.cleaned_data["code"])
     except second_factor.TooManyCodesError as error:
         form.add_error("code", str(error))
         return None
@@ -183,5 +183,5 @@ def _begin(request: HttpRequest, user: User) -> HttpResponse:
     for key in (PENDING, second_factor.BY_PROVIDER):
         request.session.pop(key, None)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-    sessions.begin(request, user)
+    sessions.record_session(request, user)
     return redirect(wanted or "dashboard:home")

@@ -47,7 +47,7 @@ def list_tokens(request: PersonRequest) -> HttpResponse:
 
 def _make(request: PersonRequest, form: TokenForm) -> str:
     data = form.cleaned_data
-    return tokens.make(
+    return tokens.create_token(
         request.workspace, request.user, data["name"], data["scopes"], form.lifetime_days()
     )[1]
 

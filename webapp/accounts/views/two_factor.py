@@ -59,7 +59,7 @@ def switch_off(request: PersonRequest) -> HttpResponse:
     form = ConfirmForm(request.user, request.POST)
     if not form.is_valid():
         return _on_page(request, form)
-    second_factor.switch_off(request.user, request.user)
+    second_factor.disable_two_factor(request.user, request.user)
     messages.success(request, "Two-factor sign-in is off.")
     return redirect("accounts:account")
 
@@ -67,7 +67,7 @@ def switch_off(request: PersonRequest) -> HttpResponse:
 def _switch_on(request: PersonRequest, form: SetUpTwoFactorForm) -> list[str]:
     """Return the recovery codes; none with the reason in the form. All other sessions end."""
     try:
-        done = second_factor.switch_on(request.user, form.cleaned_data["code"])
+        done = second_factor.enable_two_factor(request.user, form.cleaned_data["code"])
     except second_factor.TooManyCodesError as error:
         form.add_error("code", str(error))
         return []

@@ -43,7 +43,7 @@ class CandidateLine:
 
 
 @dataclass(frozen=True)
-class Advice:
+class RecommendationDetails:
     row: Recommendation
     saving: Saving
     rung: str
@@ -88,14 +88,16 @@ class Advice:
         return self.row.state in (Recommendation.ACTIVE, Recommendation.SNOOZED)
 
 
-def advice(rows: Iterable[Recommendation], present_types: Iterable[str] = ()) -> list[Advice]:
+def advice(
+    rows: Iterable[Recommendation], present_types: Iterable[str] = ()
+) -> list[RecommendationDetails]:
     """Return the rows with their figures. `present_types` are the run's instance types."""
     return [_advice(row, set(present_types)) for row in with_savings(rows)]
 
 
-def _advice(row: Recommendation, present: set[str]) -> Advice:
+def _advice(row: Recommendation, present: set[str]) -> RecommendationDetails:
     lines = [_line(candidate, row.change, present) for candidate in row.candidates]
-    return Advice(
+    return RecommendationDetails(
         row=row,
         saving=saving_of(row),
         rung=rung_words(row),

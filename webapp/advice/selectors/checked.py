@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from advisor.advice.buying import not_considered
-from advisor.advice.checked import Checked, checked, conclusion
-from advisor.advice.inputs import Input, Prices, machine_inputs
+from advisor.advice.checked import CheckedLine, checked_lines, conclusion
+from advisor.advice.inputs import Input, KnownPrices, machine_inputs
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.pricing.catalogue import catalogue
 from rules.engine import Judgement as RuleJudgement
@@ -24,10 +24,10 @@ from webapp.runs.models import Node, Run
 
 
 @dataclass(frozen=True)
-class WhatWasChecked:
+class ChecksOfRun:
     """The checks of a run, what they rest on, and what they come to."""
 
-    lines: list[Checked] = field(default_factory=list)
+    lines: list[CheckedLine] = field(default_factory=list)
     inputs: list[Input] = field(default_factory=list)
     """The inputs behind a statement about other machines; empty if nothing is stated."""
 
@@ -41,17 +41,21 @@ def checked_of(
     nodes: Sequence[Node],
     judged: Iterable[Judgement],
     advised: Iterable[Recommendation],
-) -> WhatWasChecked:
+) -> ChecksOfRun:
     """Return the checks; none before a run that finished is analysed as a whole, and for a
     probe.
     """
-    known = [plain(row) for row in judged if row.rule in all_rules() and not row.is_provisional]
+    known = [
+        judgement_from_row(row)
+        for row in judged
+        if row.rule in all_rules() and not row.is_provisional
+    ]
     if run.state != Run.FINISHED or run.is_probe or not known:
-        return WhatWasChecked()
+        return ChecksOfRun()
     inputs = _inputs(run, nodes, known)
     is_machine_advised = any(row.kind == CHANGE_INSTANCE_TYPE for row in advised)
-    lines = checked(known, inputs, is_machine_advised, _not_considered(run, nodes))
-    return WhatWasChecked(lines, inputs)
+    lines = checked_lines(known, inputs, is_machine_advised, _not_considered(run, nodes))
+    return ChecksOfRun(lines, inputs)
 
 
 def _inputs(run: Run, nodes: Sequence[Node], judged: Sequence[RuleJudgement]) -> list[Input]:
@@ -59,9 +63,9 @@ def _inputs(run: Run, nodes: Sequence[Node], judged: Sequence[RuleJudgement]) ->
     has_price = run.cost_usd is not None
     seconds = run.duration.total_seconds() if run.duration else 0.0
     if not nodes:
-        return machine_inputs([], run.summary, seconds, judged, Prices(has_price, False), {})
+        return machine_inputs([], run.summary, seconds, judged, KnownPrices(has_price, False), {})
     key = price_key(nodes[0])
-    priced = Prices(has_price, has_price and prices.has_others(run.workspace, key))
+    priced = KnownPrices(has_price, has_price and prices.has_others(run.workspace, key))
     is_bundled = key.instance_type in catalogue()
     types = catalogue() if is_bundled else catalogue_in(key.region, key.provider)
     return machine_inputs(machines, run.summary, seconds, judged, priced, types)
@@ -74,7 +78,7 @@ def _not_considered(run: Run, nodes: Sequence[Node]) -> list[str]:
     return not_considered(price_key(nodes[0]), allowed.may_buy, bool(allowed.other_regions))
 
 
-def plain(row: Judgement) -> RuleJudgement:
+def judgement_from_row(row: Judgement) -> RuleJudgement:
     verdict = Verdict(cast("State", row.state), row.summary)
     numbers = Numbers.from_document(row.numbers)
     return RuleJudgement(row.rule, row.rule_version, row.values, numbers, verdict)

@@ -22,7 +22,7 @@ SHAPES = {"measured": "square", "same": "circle"}
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontPoint:
     """The middle estimate, in percent of the drawing from its left and top; `low` and `high` are
     the ends of its interval: who takes longer pays longer. `kind`: `chosen`, `present`, `front` or
     `other`, which is drawn without an interval."""
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Drawing:
-    points: list[Point]
+    points: list[FrontPoint]
     """The points, those behind first."""
     front: list[tuple[float, float, float, float]]
     """The lines between those than which none is both faster and cheaper."""
@@ -121,11 +121,11 @@ class _Scale:
     seconds: float
     usd: float
 
-    def point(self, each: Candidate, kind: str, shape: str) -> Point:
+    def point(self, each: Candidate, kind: str, shape: str) -> FrontPoint:
         x, y = self._across(each.time_mid_seconds), self._down(each.cost_mid_usd)
         x_high, y_high = self._across(each.time_high_seconds), self._down(each.cost_high_usd)
         inside = _inside(x, y, x_high, y_high)
-        return Point(
+        return FrontPoint(
             candidate=each,
             kind=kind,
             shape=shape,

@@ -44,7 +44,7 @@ class InboxFilter:
     risk: str = ""
 
     @classmethod
-    def of(cls, query: QueryDict) -> InboxFilter:
+    def from_query(cls, query: QueryDict) -> InboxFilter:
         state, risk = query.get("state", ""), query.get("risk", "")
         return cls(
             state=state if state in STATES else "open",
@@ -92,7 +92,7 @@ class InboxLine:
 
 
 @dataclass(frozen=True)
-class Offered:
+class InboxChoices:
     """Values to filter by."""
 
     kinds: list[str]
@@ -105,14 +105,14 @@ def lines(rows: Iterable[Recommendation]) -> list[InboxLine]:
     return [InboxLine(row, saving_of(row), risk_words(row), rung_words(row)) for row in rows]
 
 
-def offered(rows: QuerySet[Recommendation]) -> Offered:
+def inbox_choices(rows: QuerySet[Recommendation]) -> InboxChoices:
     plain = rows.exclude(state=Recommendation.EXPIRED).select_related(None).order_by()
     kinds, efforts, owners = set(), set(), set()
     for kind, effort, owner in plain.values_list("kind", "effort", _OWNER).distinct():
         kinds.add(kind)
         efforts.add(effort)
         owners.add(owner)
-    return Offered(sorted(kinds), sorted(efforts), sorted(owners - {""})[:MOST_OWNERS])
+    return InboxChoices(sorted(kinds), sorted(efforts), sorted(owners - {""})[:MOST_OWNERS])
 
 
 def counts(rows: QuerySet[Recommendation]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 from advisor.advice.checkpointing import assumed_hours
 from advisor.advice.purchase import SPOT_OPTION
 from advisor.sizing.demand import Demand
-from advisor.sizing.interruptions import InterruptionRate, Seen, interruption_rate
+from advisor.sizing.interruptions import InterruptionRate, SeenInterruptions, interruption_rate
 from webapp.accounts.models import Workspace
 from webapp.analysis.scope import lives_of
 from webapp.analysis.selectors.failures import INTERRUPTED, RECLAIMED
@@ -25,12 +25,12 @@ def rate_of(workspace: Workspace, demand: Demand, now: datetime) -> Interruption
     """Return the rate of a node of the run's type, region and purchase option, by the last 90 days;
     None if they tell too little.
     """
-    like = Seen(demand.provider, demand.region, demand.instance_type, 0, 0.0)
+    like = SeenInterruptions(demand.provider, demand.region, demand.instance_type, 0, 0.0)
     seen = _seen(workspace, demand.purchase_option, now - SEEN)
     return interruption_rate(seen, like, assumed_hours(demand.purchase_option))
 
 
-def _seen(workspace: Workspace, purchase_option: str, since: datetime) -> list[Seen]:
+def _seen(workspace: Workspace, purchase_option: str, since: datetime) -> list[SeenInterruptions]:
     ended = lives_of(workspace).filter(
         RECLAIMED if purchase_option == SPOT_OPTION else INTERRUPTED,
         node__purchase_option=purchase_option,
@@ -39,7 +39,9 @@ def _seen(workspace: Workspace, purchase_option: str, since: datetime) -> list[S
     counts = ended.order_by().values_list(*_KIND).annotate(Count("pk"))
     interruptions = {tuple(kind): count for *kind, count in counts}
     return [
-        Seen(provider, region, name, interruptions.get((provider, region, name), 0), hours)
+        SeenInterruptions(
+            provider, region, name, interruptions.get((provider, region, name), 0), hours
+        )
         for provider, region, name, hours in _held(workspace, purchase_option, since)
     ]
 

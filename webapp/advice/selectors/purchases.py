@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from advisor.advice.buying import RESERVED, SPOT, Buying
-from advisor.advice.commitment import MONTH, MachineUse, reserved
+from advisor.advice.commitment import MONTH, MachineUse, price_reservation
 from advisor.advice.purchase import ON_DEMAND
 from advisor.costing.cost import Interval
 from advisor.pricing.book import PriceBook
@@ -37,7 +37,7 @@ def allowed_for(
     workspace = run.workspace
     ways = frozenset(workspace.may_buy)
     may_spot = SPOT in ways and demand.purchase_option == ON_DEMAND
-    may_commit = RESERVED in ways and reserved(demand, book, now) is not None
+    may_commit = RESERVED in ways and price_reservation(demand, book, now) is not None
     return Buying(
         ways=ways,
         regions={

@@ -30,7 +30,7 @@ _OF_RUN = ("number", "started_at", "created_at")
 
 
 @dataclass(frozen=True)
-class Range:
+class UsdRange:
     """Amount in USD; `low` to `high` is a 90 % interval."""
 
     low: Decimal
@@ -45,9 +45,9 @@ class Saving:
     means that it rests on public measurements alone, so that only its low end counts in sums.
     """
 
-    estimated: Range | None
+    estimated: UsdRange | None
     monthly_usd: Decimal | None
-    realised: Range | None
+    realised: UsdRange | None
     runs: int
     is_at_least: bool = False
 
@@ -122,7 +122,7 @@ def with_savings(rows: Iterable[Recommendation]) -> list[Recommendation]:
     return listed
 
 
-class Realised(Protocol):
+class SavedRun(Protocol):
     """Saving of one run, and what was promised for its work."""
 
     @property
@@ -139,7 +139,7 @@ class Realised(Protocol):
     def predicted_high_usd(self) -> Decimal | None: ...
 
 
-def pairs(savings: Iterable[Realised]) -> list[Pair]:
+def pairs(savings: Iterable[SavedRun]) -> list[Pair]:
     """Return one pair of each recommendation: what it promised for the work of its runs, and what
     they saved.
     """
@@ -172,5 +172,5 @@ def _savings(row: Recommendation) -> list[RealisedSaving]:
     return list(row.savings.all()) if row.realised_runs else []
 
 
-def _range(low: Decimal | None, mid: Decimal | None, high: Decimal | None) -> Range | None:
-    return None if low is None or mid is None or high is None else Range(low, mid, high)
+def _range(low: Decimal | None, mid: Decimal | None, high: Decimal | None) -> UsdRange | None:
+    return None if low is None or mid is None or high is None else UsdRange(low, mid, high)

@@ -54,7 +54,7 @@ _OF_CSV = (
 @require_safe
 def inbox(request: PersonRequest) -> HttpResponse:
     """Shows the recommendations that match the URL; see `InboxFilter`."""
-    own, chosen = scope.recommendations_of(request.workspace), InboxFilter.of(request.GET)
+    own, chosen = scope.recommendations_of(request.workspace), InboxFilter.from_query(request.GET)
     rows = chosen.rows(own).select_related(None).select_related("job", "run__job")
     page = Paginator(rows.defer(*UNREAD), PAGE_ROWS).get_page(request.GET.get("page"))
     shown = list(page.object_list)
@@ -63,7 +63,7 @@ def inbox(request: PersonRequest) -> HttpResponse:
         "lines": selector.lines(shown),
         "page": page,
         "chosen": chosen,
-        "offered": selector.offered(own),
+        "offered": selector.inbox_choices(own),
         "counts": selector.counts(own),
         "open_saving": selector.open_saving(own),
         "asked": request.GET.urlencode(),
@@ -83,7 +83,7 @@ def _mark_seen(own: QuerySet[Recommendation], shown: list[Recommendation]) -> No
     """
     new = [row.pk for row in shown if row.seen_at is None]
     if new:
-        looking.seen(own.filter(pk__in=new))
+        looking.freeze_seen(own.filter(pk__in=new))
 
 
 @require_safe
@@ -92,7 +92,7 @@ def as_csv(request: PersonRequest) -> HttpResponse:
     unknown, never 0.
     """
     own = scope.recommendations_of(request.workspace)
-    rows = InboxFilter.of(request.GET).rows(own).select_related(None)
+    rows = InboxFilter.from_query(request.GET).rows(own).select_related(None)
     rows = rows.select_related("job", "run").only(*_OF_CSV)
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="recommendations.csv"'

@@ -20,7 +20,7 @@ MOST_ROWS = 8
 @require_safe
 def recommendation(request: PersonRequest, recommendation_uuid: UUID) -> HttpResponse:
     row = get_object_or_404(scope.recommendations_of(request.workspace), uuid=recommendation_uuid)
-    looking.seen([row])
+    looking.freeze_seen([row])
     present = row.run.summary.instance_types
     (item,) = advice([row], present)
     row.run.workspace, row.run.job = request.workspace, row.job

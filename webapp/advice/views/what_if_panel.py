@@ -13,14 +13,14 @@ from advisor.sizing.candidates import Candidate
 from webapp.advice.forms import OPTIONS, WhatIfForm
 from webapp.advice.selectors.front import drawing
 from webapp.advice.selectors.savings import RUNGS
-from webapp.advice.selectors.what_if import MissingError, WhatIf, what_if_of
+from webapp.advice.selectors.what_if import UnanswerableError, WhatIf, what_if_of
 from webapp.runs.models import Run
 
 MOST_REASONS, MOST_NAMED = 8, 3
 
 
 @dataclass(frozen=True)
-class Row:
+class CandidateRow:
     """Machine that fits, or the run's own. `difference_usd` is its cost minus that of the present
     one.
     """
@@ -48,7 +48,7 @@ def panel(run: Run, query: QueryDict, most_rows: int) -> dict[str, object]:
         return context
     try:
         found = what_if_of(run, form.question(), takes_recorded_checkpoint=True)
-    except MissingError as error:
+    except UnanswerableError as error:
         return context | {"missing": error, "instead": _instead_of(run)}
     return context | _answered(found, most_rows)
 
@@ -75,7 +75,10 @@ def _answered(found: WhatIf, most_rows: int) -> dict[str, object]:
         "chosen": chosen,
         "chosen_rung": RUNGS[found.rung(chosen)] if chosen is not None else "",
         "change_usd": _difference(chosen, present) if chosen is not None else None,
-        "rows": [Row(each, RUNGS[found.rung(each)], _difference(each, present)) for each in shown],
+        "rows": [
+            CandidateRow(each, RUNGS[found.rung(each)], _difference(each, present))
+            for each in shown
+        ],
         "fitting_count": len(fitting),
         "why_not": list(_why_not(answer.table))[:MOST_REASONS],
         "drawing": drawing(answer.table, answer.front, chosen, present, found.rung),

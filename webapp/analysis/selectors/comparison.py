@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.comparison.compare import Comparison, compare
-from advisor.comparison.several import Several, compare_several
+from advisor.comparison.several import RunsComparison, compare_several
 from webapp.analysis.selectors.completeness import Completeness, completeness_of
 from webapp.analysis.selectors.job_metrics import job_metrics
 from webapp.analysis.selectors.run_facts import run_facts
@@ -37,7 +37,7 @@ class ComparedRuns:
         return self.a.job_id == self.b.job_id
 
 
-def compared(a: Run, b: Run) -> ComparedRuns:
+def compare_runs(a: Run, b: Run) -> ComparedRuns:
     """Compare two runs by the metrics' settings of `b`'s job."""
     known = completeness_of([a, b])
     both = known[a.pk], known[b.pk]
@@ -45,7 +45,7 @@ def compared(a: Run, b: Run) -> ComparedRuns:
     return ComparedRuns(a, b, result, both)
 
 
-def compared_several(runs: Sequence[Run]) -> Several:
+def compared_several(runs: Sequence[Run]) -> RunsComparison:
     """Compare three or more runs, each with the first; by the metrics' settings of the last one's
     job.
     """

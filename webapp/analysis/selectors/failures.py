@@ -44,7 +44,7 @@ INTERRUPTED = RECLAIMED | Q(ending__in=("hardware", "signal", "timeout", "unknow
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailureLine:
     """One failure of a run. Seconds are of GPUs, or of nodes without GPUs; usd None: no price."""
 
     life: Life
@@ -120,7 +120,7 @@ class FailureSum:
     not_continued_usd: Decimal | None = None
     usd: Decimal | None = None
 
-    def add(self, failure: Failure) -> None:
+    def add(self, failure: FailureLine) -> None:
         self.count += 1
         self.unknown_count += not failure.is_lost_known
         if failure.usd is None:
@@ -137,7 +137,7 @@ class FailureSum:
 class FailureTable:
     """Failures with their sums. `failures` are sorted, the newest first."""
 
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailureLine] = field(default_factory=list)
 
     @property
     def by_cause(self) -> list[FailureSum]:
@@ -153,9 +153,9 @@ class FailureTable:
     def total(self) -> FailureSum:
         return _sum("Total", self.failures)
 
-    def _sums(self, label: Callable[[Failure], str]) -> list[FailureSum]:
+    def _sums(self, label: Callable[[FailureLine], str]) -> list[FailureSum]:
         """Return the sums, the most expensive first."""
-        groups: dict[str, list[Failure]] = defaultdict(list)
+        groups: dict[str, list[FailureLine]] = defaultdict(list)
         for failure in self.failures:
             groups[label(failure)].append(failure)
         sums = [_sum(name, group) for name, group in groups.items()]
@@ -181,7 +181,7 @@ def _table(lives: QuerySet[Life]) -> FailureTable:
     runs = {life.run_id: life.run for life in found}
     successors = _next_runs({run.training_id for run in runs.values()} - {None})
     following = _following(found, successors)
-    failures = [Failure(life, following.get(life.pk)) for life in found]
+    failures = [FailureLine(life, following.get(life.pk)) for life in found]
     ended_so = [each for each in failures if _ended_so(each, successors)]
     rests = _rests(ended_so, successors) if ended_so else {}
     return FailureTable(
@@ -193,14 +193,14 @@ def _table(lives: QuerySet[Life]) -> FailureTable:
     )
 
 
-def _has_failed(failure: Failure) -> bool:
+def _has_failed(failure: FailureLine) -> bool:
     """Return whether the life failed. A machine that was stopped, and not started again, was
     perhaps stopped by a person.
     """
     return failure.life.ending != ends.STOPPED or failure.next is not None
 
 
-def _ended_so(failure: Failure, continued: Container[UUID]) -> bool:
+def _ended_so(failure: FailureLine, continued: Container[UUID]) -> bool:
     """Return whether the run ended with this failure. A run that continues it may have no lives
     yet, or be too large to have any.
     """
@@ -209,7 +209,7 @@ def _ended_so(failure: Failure, continued: Container[UUID]) -> bool:
 
 
 def _rests(
-    failures: Iterable[Failure], successors: Mapping[UUID, UUID]
+    failures: Iterable[FailureLine], successors: Mapping[UUID, UUID]
 ) -> dict[int, Decimal | None]:
     """Return, by life, what its run cost beside what its failures are counted with: their lost
     work, and the starts that followed them.
@@ -274,7 +274,7 @@ def _next_runs(trainings: Iterable[int | None]) -> dict[UUID, UUID]:
     return {first: second for (one, first), (other, second) in pairs if one == other}
 
 
-def _sum(label: str, failures: Iterable[Failure]) -> FailureSum:
+def _sum(label: str, failures: Iterable[FailureLine]) -> FailureSum:
     summed = FailureSum(label)
     for failure in failures:
         summed.add(failure)

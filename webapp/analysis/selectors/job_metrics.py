@@ -18,7 +18,7 @@ def job_metrics(a: Run, b: Run) -> JobMetrics:
     without both.
     """
     finished = a.job.compared_runs.filter(state=Run.FINISHED, is_excluded=False)
-    earlier = finished.exclude(pk__in=[a.pk, b.pk]).before(b).newest_first()
+    earlier = finished.exclude(pk__in=[a.pk, b.pk]).began_before(b).newest_first()
     rows = earlier.only("metrics", "parameters", "summary")[:LOOKED_AT]
     alike = [run.metrics for run in rows if _likeness(run) == _likeness(a)]
     return JobMetrics(from_document(b.job.metrics), noise_of(alike))

@@ -10,7 +10,7 @@ from decimal import Decimal
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
-from advisor.costing.training import Part
+from advisor.costing.training import LabelCost
 from rules.ledger import VERSION
 from rules.ledger_labels import LABELS, NO_WASTE
 from webapp.analysis.models import LedgerEntry
@@ -157,7 +157,7 @@ def run_ledger(run: Run) -> LedgerView | None:
     return replace(view, is_of_earlier_version=is_earlier) if view else None
 
 
-def view_of(parts: Iterable[Part], *, is_of_gpus: bool) -> LedgerView | None:
+def view_of(parts: Iterable[LabelCost], *, is_of_gpus: bool) -> LedgerView | None:
     """Return the ledger of parts that were added up, one a label; None if there are none."""
     rows = [_Summed(part.label, part.microseconds, part.usd, is_of_gpus) for part in parts]
     return LedgerView(_lines(rows), is_of_gpus) if rows else None

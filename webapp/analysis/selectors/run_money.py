@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from advisor.costing.electricity import Electricity
-from advisor.costing.metric_cost import BestValue, Trained, best_values
+from advisor.costing.metric_cost import BestValue, MetricsAndCost, best_values
 from advisor.costing.projection import Projection
-from webapp.analysis.selectors.verdict import Verdict, verdict_of
+from webapp.analysis.selectors.verdict import RunVerdict, verdict_of
 from webapp.analysis.selectors.work import WorkUnit, counted_units
 from webapp.runs.models import Run
 
@@ -40,7 +40,7 @@ class RunMoney:
     billed_usd: Decimal | None
     billed_difference_usd: Decimal | None
     """Billed minus counted, signed; None if one of them is unknown."""
-    verdict: Verdict | None
+    verdict: RunVerdict | None
 
     @property
     def is_discounted(self) -> bool:
@@ -76,9 +76,9 @@ def _phases(run: Run) -> Iterator[PhaseCost]:
         yield PhaseCost(name, usd, float(usd / whole) if whole else None)
 
 
-def _trained(run: Run) -> Trained:
+def _trained(run: Run) -> MetricsAndCost:
     length = run.duration.total_seconds() if run.duration else None
-    return Trained(run.metric_progress, run.cost_usd, length)
+    return MetricsAndCost(run.metric_progress, run.cost_usd, length)
 
 
 def billed_difference_usd(run: Run) -> Decimal | None:

@@ -11,10 +11,10 @@ from fractions import Fraction
 from django.db.models import Count, Max, Q, Sum
 
 from advisor.costing.training import Attempt as Counted
-from advisor.costing.training import Part, TrainingLedger, training_ledger
+from advisor.costing.training import LabelCost, TrainingLedger, training_ledger
 from advisor.costing.training_metrics import MetricCurve
-from rules.slowdown import Block, slowdown_share
-from rules.step_ranges import distinct, kept, lost_count
+from rules.slowdown import StepStretch, slowdown_share
+from rules.step_ranges import count_distinct_steps, lost_count, select_counted_steps
 from webapp.analysis import numbered_steps
 from webapp.analysis.models import Analysis, LedgerEntry, NumberedSteps
 from webapp.analysis.selectors.failures import FailureTable, failures_of_runs
@@ -38,7 +38,7 @@ LARGE = ("metrics", "workload", "parameters")
 
 
 @dataclass(frozen=True)
-class Piece:
+class AttemptStretch:
     """A stretch of an attempt's bar."""
 
     kind: str
@@ -59,7 +59,7 @@ class AttemptLine:
     waited: timedelta | None
     """The time since the end of the attempts before, without a machine; None for the first
     attempt."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[AttemptStretch, ...]
 
     @property
     def length(self) -> timedelta:
@@ -133,10 +133,10 @@ def training_of(run: Run) -> TrainingView:
     runs = list(trainings.runs_with(run).select_related("job", "training").defer(*LARGE))
     steps = list(NumberedSteps.objects.filter(run__in=runs))
     ranges = [each for row in steps for each in row.step_ranges]
-    counted = kept(ranges)
+    counted = select_counted_steps(ranges)
     attempts, is_of_gpus = _attempts(runs)
     figures = training_ledger([each for _, each in attempts])
-    blocks = [Block(*each) for row in steps for each in row.blocks]
+    blocks = [StepStretch(*each) for row in steps for each in row.blocks]
     is_counted = len(steps) == len(runs)
     return TrainingView(
         training=runs[0].training,
@@ -145,7 +145,7 @@ def training_of(run: Run) -> TrainingView:
         figures=figures,
         ledger=view_of(figures.parts, is_of_gpus=is_of_gpus),
         slowdown=slowdown_share(blocks),
-        steps=distinct(ranges, counted) if is_counted else None,
+        steps=count_distinct_steps(ranges, counted) if is_counted else None,
         lost_steps=lost_count(ranges, counted) if is_counted else None,
         is_unknown=any(row.is_unknown for row in steps) or not all(k.is_known for k in counted),
         curves=curves_of(runs, [each for _, each in attempts]),
@@ -171,7 +171,7 @@ def _attempts(runs: list[Run]) -> tuple[list[tuple[Attempt, Counted]], bool]:
     for session in Session.objects.filter(node__attempt__run__in=runs).select_related("node"):
         start, end = session.interval
         held[session.node.attempt_id].append((unix_us(start), unix_us(end)))
-    parts: dict[int, list[Part]] = defaultdict(list)
+    parts: dict[int, list[LabelCost]] = defaultdict(list)
     sums = (
         LedgerEntry.objects.filter(run__in=runs)
         .order_by()
@@ -182,7 +182,7 @@ def _attempts(runs: list[Run]) -> tuple[list[tuple[Attempt, Counted]], bool]:
     )
     is_of_gpus = False
     for attempt, label, microseconds, usd, unpriced, gpu in sums:
-        parts[attempt].append(Part(label, microseconds, None if unpriced else usd))
+        parts[attempt].append(LabelCost(label, microseconds, None if unpriced else usd))
         is_of_gpus = is_of_gpus or gpu is not None
     known = {run.pk: run for run in runs}
     found = []
@@ -217,21 +217,21 @@ def _lines(attempts: list[tuple[Attempt, Counted]]) -> list[AttemptLine]:
     return lines
 
 
-def _pieces(whole: TrainingLedger, x: float, width: float) -> tuple[Piece, ...]:
+def _pieces(whole: TrainingLedger, x: float, width: float) -> tuple[AttemptStretch, ...]:
     """Return the bar of one attempt: it starts, loads its checkpoint, works, and what it did last
     is what may be lost.
     """
     times = {part.label: part.microseconds for part in whole.parts}
     total = sum(times.values())
     if not total:
-        return (Piece("work", round(x, 1), round(max(width, 1.0), 1)),)
+        return (AttemptStretch("work", round(x, 1), round(max(width, 1.0), 1)),)
     shares = {kind: sum(times.get(n, 0) for n in labels) for kind, labels in KINDS.items()}
     shares["work"] = total - sum(shares.values())
     found = []
     for kind in ("start", "restore", "work", "lost"):
         length = width * float(Fraction(shares[kind], total))
         if length > 0:
-            found.append(Piece(kind, round(x, 1), round(length, 1)))
+            found.append(AttemptStretch(kind, round(x, 1), round(length, 1)))
         x += length
     return tuple(found)
 

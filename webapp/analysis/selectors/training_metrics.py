@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from advisor.comparison.job_metrics import JobMetrics, from_document
 from advisor.costing.training import Attempt
-from advisor.costing.training_metrics import MetricCurve, Reached, curves
+from advisor.costing.training_metrics import MetricCurve, NewBest, curves
 from webapp.analysis.times import unix_us
 from webapp.runs.models import Run
 
@@ -27,12 +27,12 @@ class DrawnCurve:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CostToReach:
     """The cost to reach a value of a metric."""
 
     curve: MetricCurve
     target: float
-    reached: Reached | None
+    reached: NewBest | None
     """The point that reached the value; None if it wasn't reached."""
 
 
@@ -50,11 +50,11 @@ def curves_of(runs: Sequence[Run], attempts: Sequence[Attempt]) -> list[MetricCu
     return curves(attempts, told, settings.less_is_better)
 
 
-def drawn(found: Sequence[MetricCurve]) -> list[DrawnCurve]:
+def draw_curves(found: Sequence[MetricCurve]) -> list[DrawnCurve]:
     return [DrawnCurve(curve, _points(curve)) for curve in found]
 
 
-def asked(found: Sequence[MetricCurve], name: str, value: str) -> Asked | None:
+def cost_to_reach(found: Sequence[MetricCurve], name: str, value: str) -> CostToReach | None:
     """Return the cost to reach the value; None if there is no such metric, or the value is no
     number.
     """
@@ -65,7 +65,7 @@ def asked(found: Sequence[MetricCurve], name: str, value: str) -> Asked | None:
         return None
     if curve is None or not math.isfinite(target):
         return None
-    return Asked(curve, target, curve.first(target))
+    return CostToReach(curve, target, curve.first_reaching(target))
 
 
 def _points(curve: MetricCurve) -> str:

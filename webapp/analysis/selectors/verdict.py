@@ -25,7 +25,7 @@ MOST_SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RunVerdict:
     """The verdict on one run against the comparable ones before it. Ratios: 0.1 is 10 %."""
 
     number: int
@@ -81,14 +81,14 @@ class Verdict:
         return "good" if self.is_notable else "plain"
 
 
-def verdict_of(run: Run) -> Verdict | None:
+def verdict_of(run: Run) -> RunVerdict | None:
     """Return the verdict; None if the run wasn't compared (it is running, failed, excluded, or has
     no price).
     """
     stored = run.summary.verdict
     if stored is None:
         return None
-    return Verdict(
+    return RunVerdict(
         number=run.number,
         status=stored.status,
         rung=stored.rung,
@@ -121,14 +121,14 @@ def _expected(unit: str, low_seconds: float | None, high_seconds: float | None) 
 class VerdictHistory:
     """The verdicts on a job's latest runs, oldest first; never empty."""
 
-    judged: list[tuple[Run, Verdict]]
+    judged: list[tuple[Run, RunVerdict]]
 
     @property
-    def last(self) -> Verdict:
+    def last(self) -> RunVerdict:
         return self.judged[-1][1]
 
     @property
-    def notable(self) -> list[tuple[Run, Verdict]]:
+    def notable(self) -> list[tuple[Run, RunVerdict]]:
         """The changes, newest first."""
         return [each for each in reversed(self.judged) if each[1].is_notable][:MOST_NOTABLE]
 

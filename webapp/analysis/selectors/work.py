@@ -16,7 +16,7 @@ READABLE_USD = 0.01
 AMOUNTS = {1: "", 1_000: "thousand", 1_000_000: "million", 1_000_000_000: "billion"}
 
 
-class Worked(Protocol):
+class HasWork(Protocol):
     """A run, or what was read of it."""
 
     @property
@@ -46,7 +46,7 @@ class WorkUnit:
         """Return the cost of this amount; `usd_each`: of one unit."""
         return display_usd_per_unit(usd_each * self.amount)
 
-    def cost_usd(self, run: Worked) -> Decimal | None:
+    def cost_usd(self, run: HasWork) -> Decimal | None:
         """Return the cost; None without a price, or if this work wasn't counted."""
         done, cost_usd = run.work.get(self.unit), run.cost_usd
         if cost_usd is None or not done:
@@ -54,7 +54,7 @@ class WorkUnit:
         return Decimal(cost_usd) * self.amount / Decimal(str(done))
 
 
-def common_unit(runs: Sequence[Worked]) -> WorkUnit | None:
+def common_unit(runs: Sequence[HasWork]) -> WorkUnit | None:
     """Return the first unit that every priced run counted; None if there is no such unit."""
     priced = [run for run in runs if run.cost_usd]
     for unit in UNITS:
@@ -63,14 +63,14 @@ def common_unit(runs: Sequence[Worked]) -> WorkUnit | None:
     return None
 
 
-def counted_units(run: Worked) -> list[WorkUnit]:
+def counted_units(run: HasWork) -> list[WorkUnit]:
     """Return every unit of work that a priced run counted."""
     if not run.cost_usd:
         return []
     return [WorkUnit(unit, _amount(unit, [run])) for unit in UNITS if run.work.get(unit)]
 
 
-def readable(unit: str, usd_each: float) -> WorkUnit:
+def readable_amount(unit: str, usd_each: float) -> WorkUnit:
     """Return the smallest amount that costs at least a cent, if one unit has this cost."""
     costs = (amount for amount in AMOUNTS if usd_each * amount >= READABLE_USD)
     return WorkUnit(unit, next(costs, 1_000_000_000))
@@ -82,6 +82,8 @@ def readable_seconds(unit: str, seconds_each: float) -> WorkUnit:
     return WorkUnit(unit, next(amounts, 1_000_000_000))
 
 
-def _amount(unit: str, runs: Sequence[Worked]) -> int:
+def _amount(unit: str, runs: Sequence[HasWork]) -> int:
     """Return the amount for which the cheapest run's cost is readable."""
-    return readable(unit, min(float(run.cost_usd or 0) / run.work[unit] for run in runs)).amount
+    return readable_amount(
+        unit, min(float(run.cost_usd or 0) / run.work[unit] for run in runs)
+    ).amount

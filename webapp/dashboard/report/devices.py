@@ -11,8 +11,8 @@ from django.conf import settings
 
 from advisor.store.index import NodeHistory
 from advisor.store.opening import open_store
-from advisor.store.reading import Reader
-from advisor.store.room import TooLargeError
+from advisor.store.reading import NodeReader
+from advisor.store.room import RoomExceededError
 from advisor.store.series_spread import SeriesSpread, spreads_of_series
 from webapp.dashboard.report.drawing import span
 from webapp.dashboard.selectors.charts import MOST_GPUS
@@ -96,13 +96,13 @@ def devices(
         for node in nodes:
             if times is not None and node.key in histories:
                 _add(found, node, histories[node.key], times, loop)
-    except TooLargeError as error:
+    except RoomExceededError as error:
         return Devices(trouble=f"The run has {error}, too many for tables of GPUs and cores.")
     return found
 
 
 def _add(to: Devices, node: Node, history: NodeHistory, times: Times, loop: Times | None) -> None:
-    reader = Reader(open_store(settings.OBJECTS_URL), history)
+    reader = NodeReader(open_store(settings.OBJECTS_URL), history)
     cores = _core_series(node, max(MOST_CORES - len(to.cores), 0))
     names = [*_gpu_series(node), *_HOST, *_TRAFFIC]
     found = spreads_of_series(reader, names, *times)
@@ -120,7 +120,7 @@ def _add(to: Devices, node: Node, history: NodeHistory, times: Times, loop: Time
     to.unreadable |= set(reader.unreadable)
 
 
-def _of_loop(reader: Reader, node: Node, loop: Times) -> dict[str, SeriesSpread]:
+def _of_loop(reader: NodeReader, node: Node, loop: Times) -> dict[str, SeriesSpread]:
     names = [f"gpu{number}.busy_pct" for number in _numbers(node)]
     return spreads_of_series(reader, names, *loop) if len(names) > 1 else {}
 
@@ -165,7 +165,7 @@ def _gpu_rows(node: Node, found: Mapping[str, SeriesSpread]) -> Iterator[DeviceR
             if not series.endswith("_bytes"):
                 yield _row(str(node), str(number), title, spread)
             elif size:
-                yield _row(str(node), str(number), title, spread.scaled(100 / size))
+                yield _row(str(node), str(number), title, spread.scale(100 / size))
             else:
                 yield _row_of_bytes(str(node), str(number), title, spread)
 

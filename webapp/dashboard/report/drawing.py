@@ -92,7 +92,7 @@ def drawn_chart(
     known = [v for line in lines for v in (*line["max"], *line["mean"]) if v is not None]
     top = chart.highest or max(known, default=0.0) * HEADROOM or 1.0
     drawn = [_line(line, number, names, top, end, chart.unit) for number, line in enumerate(lines)]
-    words = written(top, chart.unit)
+    words = write_value(top, chart.unit)
     return DrawnChart(chart.title, words, drawn, shown.seconds(end), document["hidden"])
 
 
@@ -187,7 +187,7 @@ def _stairs(heights: np.ndarray) -> str:
     return f"M0 {HEIGHT}{''.join(steps)}V{HEIGHT}"
 
 
-def written(value: float, unit: str) -> str:
+def write_value(value: float, unit: str) -> str:
     if unit == "pct":
         return f"{shown.number(float(f'{value:.3g}'))} %"
     if unit == "seconds":
@@ -208,8 +208,8 @@ def _line(
         path="".join(_path(piece) for piece in _pieces(xs, line["mean"], top)),
         band=_band(xs, line["min"], line["max"], top),
         colour=number % MOST_COLOURS + 1,
-        mean=written(sum(known) / len(known), unit) if known else shown.NOTHING,
-        most=written(most, unit) if most is not None else shown.NOTHING,
+        mean=write_value(sum(known) / len(known), unit) if known else shown.NOTHING,
+        most=write_value(most, unit) if most is not None else shown.NOTHING,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from advisor.store.series import SeriesView
 from webapp.dashboard.report.balance import Balance, balances
 from webapp.dashboard.report.devices import Devices, devices
@@ -21,14 +21,14 @@ from webapp.dashboard.report.drawing import (
     progress_chart,
 )
 from webapp.dashboard.report.rules import RuleReport
-from webapp.dashboard.report.steps import Steps, steps_of
+from webapp.dashboard.report.steps import StepTimes, steps_of
 from webapp.dashboard.selectors.charts import IO_WAIT, MOST_GPUS, MOST_NODES, charts
 from webapp.dashboard.selectors.drawn import Read, read_charts, report_document
 from webapp.dashboard.selectors.heat import heat_of, percent_values
 from webapp.dashboard.selectors.lines import Member
 from webapp.dashboard.selectors.run import RunPage
 from webapp.runs.models import Node
-from webapp.runs.views.series import Window
+from webapp.runs.views.series import SeriesWindow
 
 BUCKETS = 240
 """The buckets of the charts: as many as a printed page can show."""
@@ -43,13 +43,13 @@ OF_HIGHEST = "Rows of each node; network and disk as shares of their own highest
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ReportDrawings:
     """Drawings of a report; empty if there are no samples."""
 
     charts: list[DrawnChart] = field(default_factory=list)
     progress: DrawnChart | None = None
     heat: list[HeatMap] = field(default_factory=list)
-    steps: Steps = field(default_factory=Steps)
+    steps: StepTimes = field(default_factory=StepTimes)
     phases: list[tuple[float, float, str]] = field(default_factory=list)
     """The phases of the loop: start, end and name, in seconds."""
     length_seconds: float = 0.0
@@ -75,7 +75,7 @@ def drawn_of(
     names: Mapping[str, str],
     loop: tuple[datetime, datetime] | None,
     rules: Sequence[RuleReport],
-) -> Drawn:
+) -> ReportDrawings:
     """Draw a run's samples and steps.
 
     Args:
@@ -83,13 +83,13 @@ def drawn_of(
         loop: when the training loop began and ended; None: not known.
     """
     length = page.run.duration.total_seconds() if page.run.duration else 0.0
-    window = Window(0.0, length, BUCKETS)
+    window = SeriesWindow(0.0, length, BUCKETS)
     times = window.times(page.run)
     try:
         read = read_charts(page.nodes, times, window.buckets, for_report=True)
         document = report_document(page.nodes, read, window)
-    except TooLargeError as error:
-        return Drawn(trouble=f"The run has {error}, too many to draw.")
+    except RoomExceededError as error:
+        return ReportDrawings(trouble=f"The run has {error}, too many to draw.")
     drawn = _of_document(page, names, document, read, length)
     found = devices(page.nodes, read.whole, times, loop)
     values = {rule.line.row.rule: rule.line.row.values for rule in rules}
@@ -106,7 +106,7 @@ def drawn_of(
 
 def _of_document(
     page: RunPage, names: Mapping[str, str], document: dict[str, Any], read: Read, length: float
-) -> Drawn:
+) -> ReportDrawings:
     named, shown = dict(names), page.nodes[:MOST_NODES]
     listed = [
         drawn_chart(chart, document["charts"][chart.key], named, length)
@@ -118,7 +118,7 @@ def _of_document(
         heat_map("CPU utilisation, every core", document["cores"], named, "core "),
         heat_map("Waiting for I/O, network and disk", _host(shown, read), named, note=OF_HIGHEST),
     ]
-    return Drawn(
+    return ReportDrawings(
         charts=[each for each in listed if each.lines],
         progress=progress_chart(document["progress"], length, _restarts(page)),
         heat=[each for each in maps if each is not None],

@@ -12,9 +12,9 @@ import numpy as np
 from trimtab.wire import LIMITS
 
 from advisor.importers.activity import union
-from rules.intervals import covered_parts, merged
+from rules.intervals import covered_parts, merge_windows
 from rules.rule import Window
-from webapp.dashboard.report.figures import Part, parts
+from webapp.dashboard.report.figures import BarPart, parts
 from webapp.dashboard.report.operators import DEVICES, PASSES
 from webapp.dashboard.report.rules import RuleReport
 from webapp.imports.selectors import ImportLine, times_of
@@ -35,16 +35,16 @@ Spans = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class During:
+class OperatorsDuring:
     """Operators in the stretches that a rule found. `trouble` says why none are known, or is
     empty.
     """
 
     rows: list[DuringRow] = field(default_factory=list)
     more: int = 0
-    devices: list[Part] = field(default_factory=list)
-    passes: list[Part] = field(default_factory=list)
-    others: list[Part] = field(default_factory=list)
+    devices: list[BarPart] = field(default_factory=list)
+    passes: list[BarPart] = field(default_factory=list)
+    others: list[BarPart] = field(default_factory=list)
     """The other categories, such as communication. An operator of a pass also counts in its
     device, so the three aren't parts of one whole."""
     stretches: int = 0
@@ -73,7 +73,7 @@ class DuringRow:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedOperator:
     """One operator of a node with the cells in which it ran, in seconds since the run's start.
 
     Attributes:
@@ -92,17 +92,17 @@ class Placed:
     def ends(self) -> np.ndarray:
         return self.starts + self.cell_seconds
 
-    def within(self, spans: np.ndarray) -> float:
+    def seconds_within(self, spans: np.ndarray) -> float:
         """Return its seconds in these spans: a cell that lies in one in part counts in part."""
         return float(self.spent @ covered_parts(self.starts, self.ends, spans)) / self.cell_seconds
 
 
-def during_of(
+def operators_by_rule(
     traced: Sequence[ImportLine],
     rules: Iterable[RuleReport],
     nodes: Sequence[Node],
     started_at: datetime | None,
-) -> dict[str, During]:
+) -> dict[str, OperatorsDuring]:
     """Return the operators by rule, without rules that weren't judged or found nothing."""
     found = {each.line.row.rule: each for each in rules if each.line.row.rule in RULES}
     chosen = {name: each for name, each in found.items() if each.is_judged and each.line.windows}
@@ -114,7 +114,7 @@ def during_of(
     placed = list(_placed(documents, nodes, started_at))
     trouble = _trouble(known, documents, placed)
     return {
-        name: During(trouble=trouble)
+        name: OperatorsDuring(trouble=trouble)
         if trouble
         else _during(placed, _spans(rule.line.windows), len(documents) < len(known))
         for name, rule in chosen.items()
@@ -131,7 +131,7 @@ def _trouble(known: Sequence[ImportLine], documents: Sequence[Any], placed: Sequ
 
 def _placed(
     documents: Iterable[Mapping[str, Any]], nodes: Sequence[Node], started_at: datetime | None
-) -> Iterator[Placed]:
+) -> Iterator[PlacedOperator]:
     """Yield the operators with their nodes. A trace of the only node belongs to it, however the
     trace calls it.
     """
@@ -146,7 +146,7 @@ def _placed(
         cell_us = document.get("cell_us", 0)
         for row in document.get("operators", ()):
             starts = np.array(row["cells"], dtype="float64") * cell_us
-            yield Placed(
+            yield PlacedOperator(
                 keys.get(row["node"][: LIMITS.name_chars], otherwise),
                 row["category"],
                 row["name"],
@@ -159,25 +159,25 @@ def _placed(
 def _spans(windows: Iterable[Sequence[object]]) -> Spans:
     given = [Window(float(str(w[0])), float(str(w[1])), str(w[2])) for w in windows]
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for each in merged(given):
+    for each in merge_windows(given):
         spans[each.entity].append((each.start_seconds, each.end_seconds))
     return {node: np.array(own) for node, own in spans.items()}
 
 
-def _during(placed: Sequence[Placed], spans: Spans, is_part: bool) -> During:
+def _during(placed: Sequence[PlacedOperator], spans: Spans, is_part: bool) -> OperatorsDuring:
     inside: Spent = defaultdict(float)
     whole: Spent = defaultdict(float)
     for each in placed:
         key = each.category, each.name
         whole[key] += float(each.spent.sum())
-        inside[key] += sum(each.within(spans[node]) for node in each.nodes if node in spans)
+        inside[key] += sum(each.seconds_within(spans[node]) for node in each.nodes if node in spans)
     seconds = sum(float(np.diff(own, axis=1).sum()) for own in spans.values())
     stretches = sum(map(len, spans.values()))
     if not sum(inside.values()) > 0:
-        return During(trouble=_uncovered(stretches))
+        return OperatorsDuring(trouble=_uncovered(stretches))
     rows, spent = list(_rows(inside, whole)), _by_category(inside)
     others = sorted(spent.keys() - {*DEVICES, *PASSES}, key=lambda name: -spent[name])
-    return During(
+    return OperatorsDuring(
         rows=rows[:LISTED],
         more=max(len(rows) - LISTED, 0),
         devices=_parts(spent, DEVICES),
@@ -191,7 +191,7 @@ def _during(placed: Sequence[Placed], spans: Spans, is_part: bool) -> During:
     )
 
 
-def _traced(placed: Iterable[Placed], node: str, spans: np.ndarray) -> float:
+def _traced(placed: Iterable[PlacedOperator], node: str, spans: np.ndarray) -> float:
     """Return the seconds of a node's spans in which any operator ran."""
     own = [(each.starts, each.ends) for each in placed if node in each.nodes]
     if not own:
@@ -221,7 +221,7 @@ def _by_category(spent: Spent) -> dict[str, float]:
     return dict(found)
 
 
-def _parts(seconds: Mapping[str, float], names: Iterable[str]) -> list[Part]:
+def _parts(seconds: Mapping[str, float], names: Iterable[str]) -> list[BarPart]:
     """Return the parts of these categories; empty unless there are two to compare."""
     known = {name: seconds[name] for name in names if seconds.get(name, 0.0) > 0}
     return parts(known, {name: name for name in known}) if len(known) > 1 else []

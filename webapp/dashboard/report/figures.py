@@ -72,7 +72,7 @@ class UsageRow:
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """Part of a time. `x` and `width` are in a bar that is WIDTH wide."""
 
     name: str
@@ -87,8 +87,8 @@ class Part:
 class JobTime:
     """Time of the job and of its loop by part; both are empty without steps."""
 
-    job: list[Part]
-    loop: list[Part]
+    job: list[BarPart]
+    loop: list[BarPart]
     words: str
     """The rule's sentence, which says if much of the loop is between steps."""
     loop_started_at: datetime | None = None
@@ -167,7 +167,7 @@ def job_time(run: Run, judged: Iterable[RuleLine]) -> JobTime:
         end = begin + timedelta(seconds=job["loop"])
         times = {"began": begin, "ended": end}
     loop = parts(_seconds(numbers, PHASES), PHASES)
-    others = numbers.known("others_pct")
+    others = numbers.get("others_pct")
     return JobTime(
         parts(job, JOB),
         loop,
@@ -179,18 +179,18 @@ def job_time(run: Run, judged: Iterable[RuleLine]) -> JobTime:
     )
 
 
-def parts(seconds: dict[str, float], titles: dict[str, str]) -> list[Part]:
+def parts(seconds: dict[str, float], titles: dict[str, str]) -> list[BarPart]:
     whole, passed, found = sum(seconds.values()), 0.0, []
     for place, (name, value) in enumerate(seconds.items()):
         share = value / whole if whole else 0.0
         x, width = round(passed * WIDTH, 1), round(share * WIDTH, 1)
-        found.append(Part(titles[name], value, share, x, width, place % 6 + 1))
+        found.append(BarPart(titles[name], value, share, x, width, place % 6 + 1))
         passed += share
     return found
 
 
 def _seconds(numbers: Numbers, titles: Iterable[str]) -> dict[str, float]:
-    known = {name: numbers.known(f"{name}_seconds") for name in titles}
+    known = {name: numbers.get(f"{name}_seconds") for name in titles}
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from webapp.dashboard.report.drawn import Drawn
+from webapp.dashboard.report.drawn import ReportDrawings
 from webapp.dashboard.report.figures import UsageRow
-from webapp.dashboard.report.operators import Operators
+from webapp.dashboard.report.operators import OperatorTable
 from webapp.dashboard.selectors.charts import MOST_NODES
 from webapp.dashboard.selectors.run import RunPage
 from webapp.imports.selectors import ImportLine
@@ -14,8 +14,8 @@ from webapp.imports.selectors import ImportLine
 NOT_RECORDED = "Not recorded: how long each batch took to load, beyond the wait for it."
 
 
-def lacking(
-    page: RunPage, drawn: Drawn, usage: Iterable[UsageRow], operators: Operators
+def list_missing(
+    page: RunPage, drawn: ReportDrawings, usage: Iterable[UsageRow], operators: OperatorTable
 ) -> Iterator[str]:
     """Yield what is missing, besides the rules that lack data."""
     yield from _of_analysis(page)
@@ -45,7 +45,7 @@ def _of_analysis(page: RunPage) -> Iterator[str]:
         yield f"The run is too large to judge: it has {page.too_large}."
 
 
-def _of_samples(page: RunPage, drawn: Drawn) -> Iterator[str]:
+def _of_samples(page: RunPage, drawn: ReportDrawings) -> Iterator[str]:
     unreadable = max(page.unreadable, drawn.unreadable)
     if unreadable:
         yield f"Stored objects that can't be read: {unreadable}."
@@ -61,7 +61,7 @@ def _of_samples(page: RunPage, drawn: Drawn) -> Iterator[str]:
     yield from _left_out(drawn)
 
 
-def _left_out(drawn: Drawn) -> Iterator[str]:
+def _left_out(drawn: ReportDrawings) -> Iterator[str]:
     counted = (
         (drawn.more_nodes, f"nodes aren't drawn: charts and tables have the first {MOST_NODES}"),
         (drawn.more_gpus, "GPUs of these nodes aren't drawn or listed"),

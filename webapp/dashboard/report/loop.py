@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from webapp.dashboard.report.during import During
-from webapp.dashboard.report.figures import PHASES, Part, parts
+from webapp.dashboard.report.during import OperatorsDuring
+from webapp.dashboard.report.figures import PHASES, BarPart, parts
 from webapp.dashboard.report.rules import RuleReport
 
 UTILISATION, MEMORY, LOADER = "low_gpu_utilization", "gpu_memory_increase", "dataloader"
@@ -64,9 +64,9 @@ class Bottleneck:
 
     rule: RuleReport
     what: str
-    parts: list[Part]
-    phases: list[Part]
-    during: During | None
+    parts: list[BarPart]
+    phases: list[BarPart]
+    during: OperatorsDuring | None
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class LoopAnalysis:
     rules: Mapping[str, RuleReport]
     phases: Phases
     """The phases of the loop: start, end and name, in seconds."""
-    during: Mapping[str, During]
+    during: Mapping[str, OperatorsDuring]
     """Rule -> the operators in the stretches that it found."""
 
     @property
@@ -115,7 +115,7 @@ class LoopAnalysis:
         p95, p5, p99 = _by_entity(rule, "p95_pct", "p5_pct", "whole_run_p99_pct")
         where = [str(window[2]) for window in rule.line.windows]
         return [
-            GpuWindows(rule.named(e), p95.get(e), p5.get(e), p99.get(e), where.count(e))
+            GpuWindows(rule.name_entity(e), p95.get(e), p5.get(e), p99.get(e), where.count(e))
             for e in sorted(p99)
         ]
 
@@ -127,7 +127,7 @@ class LoopAnalysis:
         points, last, steady = _by_entity(rule, "rise_points", "last_pct", "steadiness")
         spans = {str(where): (start, end) for start, end, where in rule.line.windows}
         return [
-            MemoryRise(rule.named(e), rise, last.get(e), steady.get(e), *_ends(spans.get(e)))
+            MemoryRise(rule.name_entity(e), rise, last.get(e), steady.get(e), *_ends(spans.get(e)))
             for e, rise in sorted(points.items())
         ]
 
@@ -139,7 +139,9 @@ class LoopAnalysis:
         names = ("workers", "cores", "loaders_count", "pinned_loaders_count", "prefetch_count")
         found = _by_entity(rule, *names)
         nodes = sorted({node for each in found for node in each})
-        return [Loaders(rule.named(node), *(each.get(node) for each in found)) for node in nodes]
+        return [
+            Loaders(rule.name_entity(node), *(each.get(node) for each in found)) for node in nodes
+        ]
 
     @property
     def bottlenecks(self) -> list[Bottleneck]:
@@ -159,7 +161,7 @@ class LoopAnalysis:
 
 
 def loop_analysis(
-    rules: Iterable[RuleReport], phases: Phases, during: Mapping[str, During]
+    rules: Iterable[RuleReport], phases: Phases, during: Mapping[str, OperatorsDuring]
 ) -> LoopAnalysis:
     return LoopAnalysis({rule.line.row.rule: rule for rule in rules}, phases, during)
 
@@ -172,9 +174,9 @@ def _ends(span: tuple[object, object] | None) -> tuple[float | None, float | Non
     return (None, None) if span is None else (float(str(span[0])), float(str(span[1])))
 
 
-def _work(rule: RuleReport, load: str, threshold: str) -> list[Part]:
+def _work(rule: RuleReport, load: str, threshold: str) -> list[BarPart]:
     """Return the time of work by what GPUs and host did; empty if unknown."""
-    of, values = rule.numbers.known, rule.line.row.values
+    of, values = rule.numbers.get, rule.line.row.values
     seen, low, stuck = (of(f"{name}_seconds") for name in ("seen", "low_gpu", "bottleneck"))
     if not seen or low is None or stuck is None:
         return []
@@ -188,7 +190,7 @@ def _work(rule: RuleReport, load: str, threshold: str) -> list[Part]:
     return parts(seconds, titles)
 
 
-def _by_phase(windows: Iterable[Sequence[object]], phases: Phases) -> list[Part]:
+def _by_phase(windows: Iterable[Sequence[object]], phases: Phases) -> list[BarPart]:
     """Return the time of these windows in each phase; what lies in none of them is between
     steps.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.dashboard.report.figures import Part, parts
+from webapp.dashboard.report.figures import BarPart, parts
 from webapp.imports.selectors import ImportLine, cost_us
 
 LEAST_SHARE = 0.02
@@ -20,7 +20,7 @@ MUCH = 0.7
 
 
 @dataclass(frozen=True)
-class Operator:
+class OperatorRow:
     """Operator; `share` is that of its category's time."""
 
     name: str
@@ -37,7 +37,7 @@ class OperatorCategory:
 
     name: str
     seconds: float
-    operators: list[Operator]
+    operators: list[OperatorRow]
     dropped: int
 
     @property
@@ -51,13 +51,13 @@ class OperatorCategory:
 
 
 @dataclass(frozen=True)
-class Operators:
+class OperatorTable:
     """Operators by category; empty without a trace."""
 
     categories: list[OperatorCategory]
 
     @property
-    def devices(self) -> list[Part]:
+    def devices(self) -> list[BarPart]:
         """CPU against GPU operators; empty unless there is one of them."""
         return self._parts(DEVICES)
 
@@ -68,7 +68,7 @@ class Operators:
         return f"{100 * most.share:.0f} % was spent in {most.name}." if most else ""
 
     @property
-    def passes(self) -> list[Part]:
+    def passes(self) -> list[BarPart]:
         """The ratio of forward to backward passes; empty unless both are known."""
         found = self._parts(PASSES)
         return found if len(found) == len(PASSES) else []
@@ -81,19 +81,19 @@ class Operators:
             return ""
         return f"The {most.name} takes more than {100 * MUCH:.0f} % of the two."
 
-    def _parts(self, names: Iterable[str]) -> list[Part]:
+    def _parts(self, names: Iterable[str]) -> list[BarPart]:
         seconds = {each.name: each.seconds for each in self.categories}
         known = {name: seconds[name] for name in names if name in seconds}
         return parts(known, {name: name for name in known})
 
 
-def operators_of(traced: Iterable[ImportLine]) -> Operators:
+def operators_of(traced: Iterable[ImportLine]) -> OperatorTable:
     """Return the operators of all traces; one that several traces have is added up."""
     found: dict[str, dict[str, list[int]]] = {}
     for line in traced:
         for row in line.row.result.get("operators", ()):
             _add(found.setdefault(row["category"], {}), row)
-    return Operators([_category(name, rows) for name, rows in found.items()])
+    return OperatorTable([_category(name, rows) for name, rows in found.items()])
 
 
 def _add(to: dict[str, list[int]], row: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ def _category(name: str, rows: dict[str, list[int]]) -> OperatorCategory:
     total_us = sum(us for _, us in rows.values()) or 1
     ordered = sorted(rows.items(), key=lambda item: -item[1][1])
     listed = [
-        Operator(operator, count, us / 1e6, us / total_us)
+        OperatorRow(operator, count, us / 1e6, us / total_us)
         for operator, (count, us) in ordered
         if us / total_us >= LEAST_SHARE
     ]

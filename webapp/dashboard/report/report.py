@@ -11,11 +11,11 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.dashboard.report.drawn import Drawn, drawn_of
-from webapp.dashboard.report.during import during_of
+from webapp.dashboard.report.drawn import ReportDrawings, drawn_of
+from webapp.dashboard.report.during import operators_by_rule
 from webapp.dashboard.report.figures import (
+    BarPart,
     JobTime,
-    Part,
     UsageRow,
     job_time,
     node_words,
@@ -23,9 +23,9 @@ from webapp.dashboard.report.figures import (
     usage_rows,
     usage_words,
 )
-from webapp.dashboard.report.lacking import lacking
+from webapp.dashboard.report.lacking import list_missing
 from webapp.dashboard.report.loop import LoopAnalysis, loop_analysis
-from webapp.dashboard.report.operators import Operators, operators_of
+from webapp.dashboard.report.operators import OperatorTable, operators_of
 from webapp.dashboard.report.rules import RuleReport, rule_reports
 from webapp.dashboard.selectors.run import RunPage, run_page
 from webapp.runs.models import Run
@@ -35,7 +35,7 @@ from webapp.runs.models import Run
 class PhaseRow:
     """One phase of the run, with its cost where there is a price."""
 
-    part: Part
+    part: BarPart
     usd: Decimal | None
 
 
@@ -51,9 +51,9 @@ class RunReport:
     usage_words: str
     usage_of_nodes: list[tuple[str, str]]
     """Name and sentence of each node."""
-    drawn: Drawn
+    drawn: ReportDrawings
     rules: list[RuleReport]
-    operators: Operators
+    operators: OperatorTable
     loop: LoopAnalysis
     lacking: list[str]
     """The missing parts of the report and the reasons, besides the rules that lack data."""
@@ -89,7 +89,7 @@ def run_report(run: Run) -> RunReport:
     time, rules = job_time(run, page.judged), rule_reports(page.judged, names)
     drawn = drawn_of(page, names, time.loop_times, rules)
     usage, operators = usage_rows(page.judged, page.nodes), operators_of(page.traced)
-    during = during_of(page.traced, rules, page.nodes, run.started_at)
+    during = operators_by_rule(page.traced, rules, page.nodes, run.started_at)
     return RunReport(
         run=run,
         page=page,
@@ -104,7 +104,7 @@ def run_report(run: Run) -> RunReport:
         rules=rules,
         operators=operators,
         loop=loop_analysis(rules, drawn.phases, during),
-        lacking=list(lacking(page, drawn, usage, operators)),
+        lacking=list(list_missing(page, drawn, usage, operators)),
     )
 
 

@@ -66,7 +66,11 @@ class RuleReport:
         if not self.is_fired:
             return []
         return [
-            (shown.seconds(float(str(start))), shown.seconds(float(str(end))), self.named(where))
+            (
+                shown.seconds(float(str(start))),
+                shown.seconds(float(str(end))),
+                self.name_entity(where),
+            )
             for start, end, where in self.line.windows[:MOST_WINDOWS]
         ]
 
@@ -80,8 +84,8 @@ class RuleReport:
         by_entity = self.numbers.by_entity("seen_seconds")
         if by_entity:
             return sum(by_entity.values())
-        seen = self.numbers.known("seen_seconds")
-        return self.numbers.known("run_seconds") if seen is None else seen
+        seen = self.numbers.get("seen_seconds")
+        return self.numbers.get("run_seconds") if seen is None else seen
 
     @property
     def windows_analysed(self) -> int | None:
@@ -101,7 +105,7 @@ class RuleReport:
         """Steps, or the time that was sampled."""
         if not self.is_judged:
             return shown.NOTHING
-        steps = self.numbers.known("steps_count")
+        steps = self.numbers.get("steps_count")
         return f"{steps:,.0f} steps" if steps else f"{shown.seconds(self.seen_seconds)} of samples"
 
     @property
@@ -117,14 +121,14 @@ class RuleReport:
     def _figures(self) -> list[tuple[str, str]]:
         if not self.is_judged or self.line.row.rule in (USAGE, FRAMEWORK):
             return []
-        known = ((name, self.numbers.known(name)) for name in self.numbers.values)
+        known = ((name, self.numbers.get(name)) for name in self.numbers.values)
         return [
-            _figure(name, value, self.named)
+            _figure(name, value, self.name_entity)
             for name, value in known
             if value is not None and not name.startswith(FLAGS)
         ]
 
-    def named(self, entity: object) -> str:
+    def name_entity(self, entity: object) -> str:
         """Return the entity with the name of its node."""
         node, slash, device = str(entity).partition("/")
         return f"{self.names.get(node, node)}{slash}{device}"

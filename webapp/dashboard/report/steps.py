@@ -19,8 +19,8 @@ from webapp.dashboard.report.drawing import (
     histogram,
     outlines,
 )
-from webapp.dashboard.report.figures import Part, parts
-from webapp.dashboard.selectors.step_table import MOST_RANKS, TRAIN, WAIT_PERCENTS, in_order
+from webapp.dashboard.report.figures import BarPart, parts
+from webapp.dashboard.selectors.step_table import MOST_RANKS, TRAIN, WAIT_PERCENTS, sort_spreads
 from webapp.templatetags import shown
 
 PERCENTS = (100, 99, 95, 90, 50, 0)
@@ -63,7 +63,7 @@ class LastSteps:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepTimes:
     """Step times of a run; empty if no steps are known. `is_exact` means single steps, not
     summaries.
     """
@@ -79,7 +79,7 @@ class Steps:
     normal_ends: tuple[str, str] = "", ""
     by_node: list[tuple[str, int]] = field(default_factory=list)
     """The outliers of all ranks and phases."""
-    by_phase: list[Part] = field(default_factory=list)
+    by_phase: list[BarPart] = field(default_factory=list)
     """The time of outliers."""
     waits: Histogram | None = None
     wait_words: str = ""
@@ -92,7 +92,7 @@ def steps_of(
     last: pa.Table | None,
     names: Mapping[str, str],
     stddev: float | None,
-) -> Steps:
+) -> StepTimes:
     """Return the step times.
 
     Args:
@@ -102,8 +102,8 @@ def steps_of(
         stddev: a step is an outlier above the mean by so many deviations; None: 3.
     """
     if document is None:
-        return Steps()
-    deviations, ordered = stddev or DEVIATIONS, in_order(spreads)
+        return StepTimes()
+    deviations, ordered = stddev or DEVIATIONS, sort_spreads(spreads)
     rows = [_row(each, names, deviations) for each in ordered]
     normal, ends = _normal(ordered, rows)
     waits, by_node = (
@@ -112,7 +112,7 @@ def steps_of(
     )
     for row in rows:
         by_node[row.node] += row.outliers
-    return Steps(
+    return StepTimes(
         rows=rows[:MOST_RANKS],
         more=max(len(rows) - MOST_RANKS, 0),
         is_exact=document["is_exact"],
@@ -147,7 +147,7 @@ def _row(spread: StepSpread, names: Mapping[str, str], deviations: float) -> Ste
     )
 
 
-def _by_phase(spreads: Sequence[StepSpread], rows: Sequence[StepRow]) -> list[Part]:
+def _by_phase(spreads: Sequence[StepSpread], rows: Sequence[StepRow]) -> list[BarPart]:
     seconds = defaultdict[str, float](float)
     for spread, row in zip(spreads, rows, strict=True):
         is_long = spread.seconds > row.threshold

@@ -41,7 +41,7 @@ HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
 
 
 @dataclass(frozen=True)
-class Item:
+class AttentionItem:
     """Thing that needs somebody. `usd` is what it has cost, or could save a month; None without a
     price.
     """
@@ -62,7 +62,9 @@ class Item:
     """True if some of the runs have no price."""
 
 
-def attention(workspace: Workspace, budgets: list[BudgetLine], now: datetime) -> list[Item]:
+def attention(
+    workspace: Workspace, budgets: list[BudgetLine], now: datetime
+) -> list[AttentionItem]:
     """Return at most MOST_OF_A_KIND of each kind."""
     return [
         *_hanging(workspace),
@@ -73,7 +75,7 @@ def attention(workspace: Workspace, budgets: list[BudgetLine], now: datetime) ->
     ]
 
 
-def _hanging(workspace: Workspace) -> Iterator[Item]:
+def _hanging(workspace: Workspace) -> Iterator[AttentionItem]:
     fired = Judgement.objects.filter(
         run__in=runs_of(workspace).filter(state=Run.RUNNING).select_related(None),
         rule="hung",
@@ -82,10 +84,12 @@ def _hanging(workspace: Workspace) -> Iterator[Item]:
     for row in fired.select_related("run__job").order_by("-judged_at")[:MOST_OF_A_KIND]:
         address = reverse("dashboard:run", args=[row.run_id]) + "#rules"
         usd, since = row.waste_usd_high, row.first_fired_at
-        yield Item(HANGS, str(row.run), row.summary, since, usd, "wasted so far", address, row.run)
+        yield AttentionItem(
+            HANGS, str(row.run), row.summary, since, usd, "wasted so far", address, row.run
+        )
 
 
-def _failed(workspace: Workspace, now: datetime) -> Iterator[Item]:
+def _failed(workspace: Workspace, now: datetime) -> Iterator[AttentionItem]:
     """Yield the jobs whose last ended run failed, with the failed runs in a row up to it."""
     runs = runs_of(workspace)
     failed, others = (
@@ -116,14 +120,14 @@ def _newest_of_each(failed: QuerySet[Run]) -> QuerySet[Any]:
     return counted.filter(place=1).order_by("-ended_at")
 
 
-def _failing(newest: Any) -> Item:
+def _failing(newest: Any) -> AttentionItem:
     """Return the item of a job. `newest` is the last run of a row of failed ones, with the row's
     sums.
     """
     note = f"after {shown.length_words(newest.duration)}"
     if newest.row_count > 1:
         note = f"{newest.row_count:,} runs in a row, the last {note}"
-    return Item(
+    return AttentionItem(
         FAILED,
         str(newest),
         note,
@@ -136,25 +140,27 @@ def _failing(newest: Any) -> Item:
     )
 
 
-def _regressions(workspace: Workspace) -> Iterator[Item]:
+def _regressions(workspace: Workspace) -> Iterator[AttentionItem]:
     for row in every_open_regression_of(workspace)[:MOST_OF_A_KIND]:
         runs = f"{row.run_count} run{'' if row.run_count == 1 else 's'}"
         note = f"{shown.signed_share(row.change)} machine time since #{row.since.number}, {runs}"
         address = reverse("dashboard:job", args=[row.job.uuid]) + f"#regression-{row.since.number}"
         name, since = row.job.name, row.opened_at
         of_usd = "more so far"
-        yield Item(REGRESSION, name, note, since, row.extra_usd, of_usd, address, job=name)
+        yield AttentionItem(REGRESSION, name, note, since, row.extra_usd, of_usd, address, job=name)
 
 
-def _budgets(lines: list[BudgetLine]) -> Iterator[Item]:
+def _budgets(lines: list[BudgetLine]) -> Iterator[AttentionItem]:
     at_risk = [line for line in lines if line.state != OK]
     for line in at_risk[:MOST_OF_A_KIND]:
         address = reverse("spend:budgets") + f"#budget-{line.budget.uuid}"
         note = f"{line.words}: {shown.usd(line.budget.amount_usd)} in {line.month.title}"
-        yield Item(BUDGET, str(line.budget), note, None, line.standing.spent_usd, "spent", address)
+        yield AttentionItem(
+            BUDGET, str(line.budget), note, None, line.standing.spent_usd, "spent", address
+        )
 
 
-def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
+def _recommendations(workspace: Workspace, now: datetime) -> Iterator[AttentionItem]:
     """Yield the new recommendations. What is promised here is frozen, as everywhere where a person
     sees it.
     """
@@ -163,7 +169,7 @@ def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
     )
     first = new.order_by(F("monthly_saving_usd").desc(nulls_last=True))[:MOST_OF_A_KIND]
     rows = list(first.select_related(None).select_related("job", "run"))
-    looking.seen(rows)
+    looking.freeze_seen(rows)
     for row in rows:
         address = reverse("advice:recommendation", args=[row.uuid])
         saving, since = saving_of(row), row.created_at
@@ -171,7 +177,7 @@ def _recommendations(workspace: Workspace, now: datetime) -> Iterator[Item]:
         usd, of_usd = saving.monthly_usd, "less a month"
         if not usd:
             usd, of_usd = saving.certain_usd, "less a run"
-        yield Item(
+        yield AttentionItem(
             RECOMMENDATION,
             row.title,
             row.job.name,

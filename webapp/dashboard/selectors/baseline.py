@@ -11,4 +11,4 @@ def baseline_of(run: Run) -> Run | None:
     """
     done = run.job.compared_runs.filter(state=Run.FINISHED, is_excluded=False).newest_first()
     pinned = done.filter(is_pinned=True).exclude(pk=run.pk)
-    return pinned.first() or done.before(run).first()
+    return pinned.first() or done.began_before(run).first()

@@ -17,7 +17,7 @@ MOST_NODES, MOST_GPUS = 6, 16
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """One series of the chart, by its stored name."""
 
     name: str
@@ -39,7 +39,7 @@ class Chart:
     key: str
     title: str
     unit: str
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     highest: float | None = None
     is_folded: bool = False
     instead_of: str = ""
@@ -50,7 +50,7 @@ class Chart:
         return asdict(self) | {"lines": shown, "query": [line.name for line in self.lines]}
 
 
-IO_WAIT = Chart("io_wait", "Waiting for I/O", "pct", (Line("host.cpu_iowait_pct", "waiting"),))
+IO_WAIT = Chart("io_wait", "Waiting for I/O", "pct", (ChartLine("host.cpu_iowait_pct", "waiting"),))
 """The chart of I/O wait, which the report draws, too."""
 
 
@@ -61,19 +61,19 @@ def charts(nodes: Sequence[Node]) -> list[Chart]:
     gpus = _gpu_charts(nodes)
     memory_bytes = max((n.effective_memory_bytes or n.memory_bytes for n in nodes), default=0)
     steps = Chart(
-        "step", "Step time", "seconds", (Line(STEP, "step"), Line(DATA_WAIT, "data wait"))
+        "step", "Step time", "seconds", (ChartLine(STEP, "step"), ChartLine(DATA_WAIT, "data wait"))
     )
-    cpu = (Line("host.cpu_busy_pct", "busy"),)
+    cpu = (ChartLine("host.cpu_busy_pct", "busy"),)
     folded = [
         Chart(
             "memory",
             "Memory",
             "bytes",
-            (Line("host.memory_used_bytes", "in use"),),
+            (ChartLine("host.memory_used_bytes", "in use"),),
             memory_bytes or None,
             is_folded=True,
         ),
-        _share("memory", "Memory", Line("host.memory_used_pct", "in use")),
+        _share("memory", "Memory", ChartLine("host.memory_used_pct", "in use")),
         _rates("disk", "Disk", "read", "written"),
         _rates("net", "Network", "received", "sent"),
     ]
@@ -82,7 +82,9 @@ def charts(nodes: Sequence[Node]) -> list[Chart]:
 
 
 def _rates(key: str, title: str, *directions: str) -> Chart:
-    lines = tuple(Line(f"{key}.{direction}_bytes_total", direction) for direction in directions)
+    lines = tuple(
+        ChartLine(f"{key}.{direction}_bytes_total", direction) for direction in directions
+    )
     return Chart(key, title, "bytes/s", lines, is_folded=True)
 
 
@@ -92,9 +94,9 @@ def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:
         return []
     shown = range(min(count, MOST_GPUS))
     largest = max((gpu.get("memory_bytes", 0) for node in nodes for gpu in node.gpus), default=0)
-    busy = tuple(Line(f"gpu{i}.busy_pct", f"GPU {i}", i) for i in shown)
-    memory = tuple(Line(f"gpu{i}.memory_used_bytes", f"GPU {i}", i) for i in shown)
-    controller = (Line(f"gpu{i}.memory_controller_busy_pct", f"GPU {i}", i) for i in shown)
+    busy = tuple(ChartLine(f"gpu{i}.busy_pct", f"GPU {i}", i) for i in shown)
+    memory = tuple(ChartLine(f"gpu{i}.memory_used_bytes", f"GPU {i}", i) for i in shown)
+    controller = (ChartLine(f"gpu{i}.memory_controller_busy_pct", f"GPU {i}", i) for i in shown)
     return [
         Chart("gpu", "GPU busy", "pct", busy, 100),
         Chart("gpu_memory", "GPU memory", "bytes", memory, largest or None, is_folded=True),
@@ -102,6 +104,6 @@ def _gpu_charts(nodes: Sequence[Node]) -> list[Chart]:
     ]
 
 
-def _share(key: str, title: str, *lines: Line) -> Chart:
+def _share(key: str, title: str, *lines: ChartLine) -> Chart:
     """Return a chart of what recordings of other tools have instead of bytes in use."""
     return Chart(f"{key}_share", title, "pct", lines, 100, is_folded=True, instead_of=key)

@@ -13,20 +13,20 @@ from django.urls import reverse
 from advisor.comparison.compare import Comparison, MetricRow
 from advisor.comparison.rows import COST, COST_PER, NOTHING, WITHOUT_START_UP
 from advisor.store.step_series import DATA_WAIT, STEP
-from webapp.analysis.selectors.comparison import ComparedRuns, compared
+from webapp.analysis.selectors.comparison import ComparedRuns, compare_runs
 from webapp.analysis.selectors.work import common_unit
-from webapp.dashboard.selectors.charts import Chart, Line
+from webapp.dashboard.selectors.charts import Chart, ChartLine
 from webapp.dashboard.selectors.waterfall import Bar, waterfall
 from webapp.runs.models import Node, Run
 
 MOST_GPUS = 16
 ARROWS = {"−": "▼", "+": "▲"}
 CHARTS = (
-    Chart("cpu", "CPU busy", "pct", (Line("host.cpu_busy_pct", ""),), 100),
-    Chart("step", "Step time", "seconds", (Line(STEP, ""),)),
-    Chart("wait", "Data wait of a step", "seconds", (Line(DATA_WAIT, ""),)),
-    Chart("memory", "Memory in use", "bytes", (Line("host.memory_used_bytes", ""),)),
-    Chart("disk", "Disk read", "bytes/s", (Line("disk.read_bytes_total", ""),)),
+    Chart("cpu", "CPU busy", "pct", (ChartLine("host.cpu_busy_pct", ""),), 100),
+    Chart("step", "Step time", "seconds", (ChartLine(STEP, ""),)),
+    Chart("wait", "Data wait of a step", "seconds", (ChartLine(DATA_WAIT, ""),)),
+    Chart("memory", "Memory in use", "bytes", (ChartLine("host.memory_used_bytes", ""),)),
+    Chart("disk", "Disk read", "bytes/s", (ChartLine("disk.read_bytes_total", ""),)),
 )
 
 
@@ -123,7 +123,7 @@ class ComparePage:
 
 
 def compare_page(a: Run, b: Run) -> ComparePage:
-    return ComparePage(compared(a, b), gpu_count([a, b]))
+    return ComparePage(compare_runs(a, b), gpu_count([a, b]))
 
 
 def gpu_count(runs: Sequence[Run]) -> int:
@@ -145,7 +145,7 @@ def _gpu_charts(count: int) -> list[Chart]:
     """Return the charts of all GPUs as one line: the browser draws the mean of a chart's series."""
     if not count:
         return []
-    lines = tuple(Line(f"gpu{i}.busy_pct", "") for i in range(min(count, MOST_GPUS)))
+    lines = tuple(ChartLine(f"gpu{i}.busy_pct", "") for i in range(min(count, MOST_GPUS)))
     return [Chart("gpu", "GPU busy", "pct", lines, 100)]
 
 

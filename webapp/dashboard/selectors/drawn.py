@@ -17,7 +17,7 @@ from django.conf import settings
 from advisor.store.chart_plan import Buckets, buckets_of
 from advisor.store.index import NodeHistory
 from advisor.store.opening import open_store
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.series import SeriesView, shown_name, views_of
 from advisor.store.step_series import (
     NAMES,
@@ -37,11 +37,17 @@ from advisor.store.step_spread import (
 from advisor.store.step_tiers import DRAWN
 from webapp.dashboard.selectors.charts import IO_WAIT, MOST_NODES, Chart, charts
 from webapp.dashboard.selectors.heat import MOST_CORES, core_members, core_names, heat_of
-from webapp.dashboard.selectors.lines import Drawn, Member, drawn_lines, merged, share_buckets
+from webapp.dashboard.selectors.lines import (
+    Member,
+    StyledLine,
+    drawn_lines,
+    merge_lines,
+    share_buckets,
+)
 from webapp.dashboard.selectors.step_table import step_document
 from webapp.runs.history import chart_history, nodes_of, whole_history
 from webapp.runs.models import Node, Run
-from webapp.runs.views.series import Window, plain
+from webapp.runs.views.series import SeriesWindow, round_values
 
 DIGITS = 5
 """The digits of a value: more can't be seen, neither in a line nor beside it."""
@@ -72,7 +78,7 @@ class Read:
     """The keys of objects that can't be read."""
 
 
-def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
+def drawn_charts(run: Run, window: SeriesWindow) -> dict[str, Any]:
     """Return what the browser draws, by chart; `hidden` counts the nodes of a chart that it doesn't
     draw.
 
@@ -82,7 +88,7 @@ def drawn_charts(run: Run, window: Window) -> dict[str, Any]:
     return _document(nodes, read_charts(nodes, times, window.buckets), window)
 
 
-def report_document(nodes: Sequence[Node], read: Read, window: Window) -> dict[str, Any]:
+def report_document(nodes: Sequence[Node], read: Read, window: SeriesWindow) -> dict[str, Any]:
     """Return the same as `drawn_charts`, of what was read for a report: also the heat map of the
     cores, `cores`, and the wait for I/O.
     """
@@ -91,7 +97,7 @@ def report_document(nodes: Sequence[Node], read: Read, window: Window) -> dict[s
 
 
 def _document(
-    nodes: Sequence[Node], read: Read, window: Window, more: Sequence[Chart] = ()
+    nodes: Sequence[Node], read: Read, window: SeriesWindow, more: Sequence[Chart] = ()
 ) -> dict[str, Any]:
     shown, listed = nodes[:MOST_NODES], [*charts(nodes), *more]
     offset = window.start_seconds
@@ -133,7 +139,7 @@ def read_charts(
     for node in nodes[:MOST_NODES]:
         names = _names(node, [chart for chart in listed if not chart.instead_of])
         history = chart_history(node, buckets)
-        reader = Reader(store, history, for_charts=True)
+        reader = NodeReader(store, history, for_charts=True)
         sampled = [name for name in names if name not in NAMES]
         views = views_of(reader, history, sampled, times[0], buckets)
         if others := _names(node, _replacing(listed, node, views)):
@@ -146,7 +152,7 @@ def read_charts(
             cores = core_names(node, MOST_CORES - len(read.cores))
             read.cores += core_members(views_of(reader, history, cores, times[0], buckets))
             whole = read.whole[node.key] = whole_history(node, history)
-            raw = Reader(store, whole, for_charts=True)
+            raw = NodeReader(store, whole, for_charts=True)
         _add_steps(read, raw, whole, cells, buckets)
         if for_report and len(cells) and read.last_steps is None:
             read.last_steps = last_steps(raw, times)
@@ -168,7 +174,7 @@ def _replacing(listed: Sequence[Chart], node: Node, views: Iterable[SeriesView])
 
 
 def _add_steps(
-    read: Read, reader: Reader, history: NodeHistory, cells: pa.Table, buckets: Buckets
+    read: Read, reader: NodeReader, history: NodeHistory, cells: pa.Table, buckets: Buckets
 ) -> None:
     if not len(cells):
         return
@@ -222,12 +228,12 @@ def _multiples(
     for node in nodes:
         members = _members(chart, [node], read)
         if members and share_buckets(members):
-            view = replace(merged(members, "", "plain").view, node_key=node.key)
-            found.append(_line(Drawn(chart.title, view), offset_seconds))
+            view = replace(merge_lines(members, "", "plain").view, node_key=node.key)
+            found.append(_line(StyledLine(chart.title, view), offset_seconds))
     return found
 
 
-def _line(line: Drawn, offset_seconds: float) -> dict[str, Any]:
+def _line(line: StyledLine, offset_seconds: float) -> dict[str, Any]:
     view = line.view
     return {
         "node": view.node_key,
@@ -235,9 +241,9 @@ def _line(line: Drawn, offset_seconds: float) -> dict[str, Any]:
         "kind": line.kind,
         "start": float(view.t_seconds[0] + offset_seconds),
         "step": view.width_seconds,
-        "min": plain(view.minimum, DIGITS),
-        "mean": plain(view.mean, DIGITS),
-        "max": plain(view.maximum, DIGITS),
+        "min": round_values(view.minimum, DIGITS),
+        "mean": round_values(view.mean, DIGITS),
+        "max": round_values(view.maximum, DIGITS),
     }
 
 

@@ -32,7 +32,7 @@ class Facet:
     name: str
 
     @classmethod
-    def named(cls, name: str) -> Facet | None:
+    def by_name(cls, name: str) -> Facet | None:
         """Return the facet, or None if there is no such facet."""
         return cls(name) if name == OWNER or name.removeprefix(TAG) not in ("", name) else None
 
@@ -53,14 +53,14 @@ class Facet:
 
 
 @dataclass(frozen=True)
-class Offered:
+class FacetChoices:
     """The values to choose from: the most common ones of the latest runs, sorted."""
 
     owners: list[str]
     tags: dict[str, list[str]]
 
 
-def offered(runs: QuerySet[Run]) -> Offered:
+def facet_choices(runs: QuerySet[Run]) -> FacetChoices:
     """Return the facets of the latest runs of a workspace."""
     latest = runs.order_by("-created_at").values("pk")[:LOOKED_AT]
     alike = Run.objects.filter(pk__in=latest).order_by().values_list(*_SHOWN)
@@ -71,7 +71,7 @@ def offered(runs: QuerySet[Run]) -> Offered:
         for key, value in {**of_job, **own}.items():
             tags[key][value] += count
     keys = sorted(tags, key=lambda key: -tags[key].total())[:MOST_KEYS]
-    return Offered(
+    return FacetChoices(
         _commonest(owners, MOST_OWNERS),
         {key: _commonest(tags[key], MOST_VALUES) for key in sorted(keys)},
     )

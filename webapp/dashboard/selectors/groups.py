@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db.models import Count, F, Max, QuerySet
 
 from webapp.dashboard.selectors.facets import Facet
-from webapp.dashboard.selectors.jobs import Rows, dated, sums
+from webapp.dashboard.selectors.jobs import Rows, runs_with_start, sums
 from webapp.runs.models import Run
 
 MOST_JOBS = 10
@@ -62,12 +62,12 @@ def groups(runs: QuerySet[Run], facet: Facet) -> list[Group]:
 
 def totals(runs: QuerySet[Run]) -> dict[str, Any]:
     """Return the totals of all groups."""
-    return dated(runs).aggregate(job_count=Count("job", distinct=True), **sums())
+    return runs_with_start(runs).aggregate(job_count=Count("job", distinct=True), **sums())
 
 
 def grouped_jobs(runs: QuerySet[Run], facet: Facet) -> Rows:
     """Return a row for each group and job: by group, and the highest spend first."""
-    valued: QuerySet[Any, Any] = dated(runs).annotate(value=facet.value())
+    valued: QuerySet[Any, Any] = runs_with_start(runs).annotate(value=facet.value())
     by_job = valued.values("value", "job", "job__name", "job__uuid")
     rows: Rows = by_job.annotate(**sums(), last_at=Max("began"))
     return rows.order_by("value", F("spend_usd").desc(nulls_last=True), "job__name")

@@ -10,19 +10,19 @@ from django.conf import settings
 
 from advisor.store.chart_plan import buckets_of
 from advisor.store.opening import open_store
-from advisor.store.reading import Reader
+from advisor.store.reading import NodeReader
 from advisor.store.series import SeriesView, views_of
 from webapp.dashboard.selectors.charts import MOST_NODES
 from webapp.dashboard.selectors.lines import Member
 from webapp.runs.history import chart_history, nodes_of
 from webapp.runs.models import Node, Run
-from webapp.runs.views.series import Window
+from webapp.runs.views.series import SeriesWindow
 
 MOST_CORES = 384
 """The most rows of the heat map of cores."""
 
 
-def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
+def drawn_cores(run: Run, window: SeriesWindow) -> dict[str, Any]:
     """Return the heat map of the cores of the shown nodes. Raises TooLargeError."""
     times = window.times(run)
     if times is None:
@@ -33,7 +33,7 @@ def drawn_cores(run: Run, window: Window) -> dict[str, Any]:
         names = core_names(node, left)
         left -= len(names)
         history = chart_history(node, buckets)
-        reader = Reader(store, history, for_charts=True)
+        reader = NodeReader(store, history, for_charts=True)
         views = views_of(reader, history, names, times[0], buckets) if names else []
         members += core_members(views)
     return {"heat": heat_of([members], window.start_seconds)}

@@ -16,7 +16,7 @@ from django.utils import timezone
 from advisor.comparison.startup import growing_share
 from advisor.money import display_usd
 from webapp.analysis.models import Regression
-from webapp.analysis.selectors.verdict import Verdict, verdict_of
+from webapp.analysis.selectors.verdict import RunVerdict, verdict_of
 from webapp.analysis.selectors.work import WorkUnit
 from webapp.dashboard.selectors.history_marks import Mark, changes
 from webapp.runs.models import Run
@@ -32,7 +32,7 @@ class Point:
     """
 
     run: Run
-    verdict: Verdict | None
+    verdict: RunVerdict | None
     usd: float | None
     expected: float | None
     low: float | None

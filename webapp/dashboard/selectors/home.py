@@ -19,14 +19,14 @@ from webapp.accounts.models import Workspace
 from webapp.advice.scope import realised_savings_of, recommendations_of
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
 from webapp.analysis.selectors.ledger import LedgerView, runs_ledger
-from webapp.dashboard.selectors.attention import Item, attention
+from webapp.dashboard.selectors.attention import AttentionItem, attention
 from webapp.directives.selectors import MayAsk, may_ask
 from webapp.runs.models import Run, began
 from webapp.runs.scope import runs_of
 from webapp.spend.axis import Axis, axis
 from webapp.spend.budget_status import standings
-from webapp.spend.months import Month, current
-from webapp.spend.savings import Saved, proven_sum
+from webapp.spend.months import Month, current_month
+from webapp.spend.savings import SavedTotal, proven_sum
 from webapp.spend.scope import budgets_of
 from webapp.spend.sums import usd_by_day
 
@@ -97,14 +97,14 @@ class RunningSum:
 
 @dataclass(frozen=True)
 class HomePage:
-    attention: list[Item]
+    attention: list[AttentionItem]
     running: list[RunningLine]
     running_sum: RunningSum
     pace: Pace
     ledger: LedgerView | None
     """The ledger of the runs that began in the last days; None if nothing was measured."""
     open: OpenSaving
-    proven: Saved
+    proven: SavedTotal
 
     @property
     def ledger_days(self) -> int:
@@ -185,8 +185,8 @@ def pace(workspace: Workspace, now: datetime) -> Pace:
     """Return the pace. Days are UTC's, as costs are kept; a month begins in the workspace's time
     zone.
     """
-    month = current(workspace, now)
-    earlier = month.shifted(-1)
+    month = current_month(workspace, now)
+    earlier = month.months_later(-1)
     before, mine = usd_by_day(workspace, earlier.start, month.start, now)
     today = (now.astimezone(UTC).date() - month.start.date()).days
     sums, sums_before = _sums(mine, month), _sums(before, earlier)

@@ -10,7 +10,7 @@ from typing import ClassVar
 from django.db.models import Count, Sum
 from django.utils import timezone
 
-from webapp.advice.selectors.candidates import Advice, advice
+from webapp.advice.selectors.candidates import RecommendationDetails, advice
 from webapp.advice.selectors.recommendations import (
     decided_recommendations,
     open_recommendations,
@@ -44,7 +44,7 @@ class JobPage:
     run_count: int
     total_usd: Decimal | None
     unpriced_count: int
-    recommendations: list[Advice]
+    recommendations: list[RecommendationDetails]
     budget: BudgetLine | None
     """The state of the job's own budget this month; None if it has none."""
 
@@ -89,7 +89,7 @@ class JobPage:
         return list(scope.accepted_levels_of(self.job)[:MOST_PAST])
 
     @cached_property
-    def decided(self) -> list[Advice]:
+    def decided(self) -> list[RecommendationDetails]:
         """The latest recommendations that were followed or decided on."""
         return advice(decided_recommendations(self.job)[:MOST_DECIDED])
 
@@ -161,4 +161,4 @@ def _charted(job: Job, until: int | None = None) -> list[Run]:
     if until is None:
         return list(newest[:CHART_RUNS])[::-1]
     end = newest.filter(number=until).first()
-    return [*list(newest.before(end)[: CHART_RUNS - 1])[::-1], end] if end else []
+    return [*list(newest.began_before(end)[: CHART_RUNS - 1])[::-1], end] if end else []

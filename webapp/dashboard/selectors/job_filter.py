@@ -30,7 +30,7 @@ class JobFilter:
     sort: str
 
     @classmethod
-    def of(cls, query: QueryDict) -> JobFilter:
+    def from_query(cls, query: QueryDict) -> JobFilter:
         """Parse the query. Invalid values are ignored."""
         pairs = [_short(word).partition("=") for word in query.getlist("tag")[:MOST_TAGS]]
         sort = query.get("sort", "last")
@@ -38,7 +38,7 @@ class JobFilter:
             text=_short(query.get("q", "")),
             owner=_short(query.get("owner", "")),
             tags=tuple((key, value) for key, _, value in pairs if key),
-            group=Facet.named(_short(query.get("group", ""))),
+            group=Facet.by_name(_short(query.get("group", ""))),
             sort=sort if sort.removeprefix("-") in SORTS else "last",
         )
 

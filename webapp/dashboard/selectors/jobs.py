@@ -32,7 +32,7 @@ from webapp.accounts.models import Workspace
 from webapp.advice.selectors.recommendations import open_saving_usd, open_savings_usd
 from webapp.analysis.models import Regression
 from webapp.analysis.scope import every_open_regression_of
-from webapp.analysis.selectors.verdict import Verdict, verdict_of
+from webapp.analysis.selectors.verdict import RunVerdict, verdict_of
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.runs.models import Job, Run, began
 
@@ -82,7 +82,7 @@ class JobRow:
     spend_usd: Decimal | None
     unpriced_count: int
     saving_usd: Decimal | None
-    verdict: Verdict | None
+    verdict: RunVerdict | None
     """The verdict on the last finished run; None if it wasn't compared."""
     regression: Regression | None
     """The open regression."""
@@ -123,7 +123,7 @@ class Totals:
     saving_usd: Decimal | None
 
 
-def listed(
+def list_jobs(
     workspace: Workspace, jobs: QuerySet[Job], runs: QuerySet[Run], sort: str
 ) -> QuerySet[Job]:
     """Return the jobs in order, by figures of their runs in `runs`. `sort` is one of `SORTS`."""
@@ -202,11 +202,11 @@ def sums() -> dict[str, Aggregate]:
 
 
 def _summed(jobs: list[Job], runs: QuerySet[Run]) -> dict[int, dict[str, Any]]:
-    own = dated(runs.filter(job__in=jobs)).values("job").annotate(**sums())
+    own = runs_with_start(runs.filter(job__in=jobs)).values("job").annotate(**sums())
     return {row.pop("job"): row for row in own}
 
 
-def dated(runs: QuerySet[Run]) -> QuerySet[Any, Any]:
+def runs_with_start(runs: QuerySet[Run]) -> QuerySet[Any, Any]:
     """Return the plain runs, each with its `began`."""
     return runs.select_related(None).order_by().alias(began=began())
 
@@ -220,7 +220,7 @@ def totals(jobs: QuerySet[Job], runs: QuerySet[Run]) -> Totals:
     """Return the totals of all listed jobs and their runs, not only the page's."""
     savings = jobs.order_by().annotate(saving=open_saving_usd())
     counted = savings.aggregate(job_count=Count("pk"), saving_usd=Sum("saving"))
-    return Totals(**counted, **dated(runs).aggregate(**sums()))
+    return Totals(**counted, **runs_with_start(runs).aggregate(**sums()))
 
 
 class _Done(NamedTuple):
@@ -269,7 +269,7 @@ def _per_job(runs: QuerySet[Run], figure: Aggregate) -> Subquery:
     """Return one figure of a job's runs as a subquery: two joins would count each run many
     times.
     """
-    own = dated(runs.filter(job=OuterRef("pk"))).values("job").annotate(figure=figure)
+    own = runs_with_start(runs.filter(job=OuterRef("pk"))).values("job").annotate(figure=figure)
     return Subquery(own.values("figure"))
 
 

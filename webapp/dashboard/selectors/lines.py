@@ -34,7 +34,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class StyledLine:
     """Line to draw. `kind` is `plain`, `outlier`, `idle` (never used) or `rest`.
 
     Several as one line are their mean, and the band from the least to the most of them.
@@ -45,26 +45,26 @@ class Drawn:
     kind: str = "plain"
 
 
-def drawn_lines(members: Sequence[Member], unit: str) -> list[Drawn]:
+def drawn_lines(members: Sequence[Member], unit: str) -> list[StyledLine]:
     """Return the lines of one family: never used, outliers, then the mean and the band of the
     rest.
     """
     if len(members) <= MOST_PLAIN or not share_buckets(members):
-        return [Drawn(member.label, member.view) for member in members[:MOST_LINES]]
+        return [StyledLine(member.label, member.view) for member in members[:MOST_LINES]]
     idle = [m for m in members if unit == "pct" and _is_idle(m.view)]
     used = [m for m in members if m not in idle]
     outliers = _outliers(used, unit)
     rest = [m for m in used if m not in outliers]
     lines = []
     if rest:
-        lines.append(merged(rest, f"{rest[0].family}, mean of {len(rest)}", "rest"))
+        lines.append(merge_lines(rest, f"{rest[0].family}, mean of {len(rest)}", "rest"))
     if len(outliers) > MOST_OUTLIERS:
-        lines.append(merged(outliers, f"{len(outliers)} that differ", "outlier"))
+        lines.append(merge_lines(outliers, f"{len(outliers)} that differ", "outlier"))
     else:
-        lines += [Drawn(member.label, member.view, "outlier") for member in outliers]
+        lines += [StyledLine(member.label, member.view, "outlier") for member in outliers]
     if idle:
         plural = "s" if len(idle) > 1 else ""
-        lines.append(merged(idle, f"{len(idle)} {idle[0].family}{plural} at 0 %", "idle"))
+        lines.append(merge_lines(idle, f"{len(idle)} {idle[0].family}{plural} at 0 %", "idle"))
     return lines
 
 
@@ -99,7 +99,7 @@ def _mean(view: SeriesView) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def merged(members: Sequence[Member], label: str, kind: str) -> Drawn:
+def merge_lines(members: Sequence[Member], label: str, kind: str) -> StyledLine:
     """Return the mean of their means, from the least to the most of them; NaN where all are."""
     means = np.stack([member.view.mean for member in members])
     known = np.isfinite(means)
@@ -113,4 +113,4 @@ def merged(members: Sequence[Member], label: str, kind: str) -> Drawn:
         minimum=np.where(is_known, np.where(known, means, np.inf).min(axis=0), np.nan),
         maximum=np.where(is_known, np.where(known, means, -np.inf).max(axis=0), np.nan),
     )
-    return Drawn(label, view, kind)
+    return StyledLine(label, view, kind)

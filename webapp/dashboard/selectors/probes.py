@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from webapp.measurements import scope
-from webapp.measurements.selectors.evidence import Evidence, evidence_of
+from webapp.measurements.selectors.evidence import MeasurementEvidence, evidence_of
 from webapp.runs.models import Job, Run
 
 MOST_PROBES = 20
@@ -24,7 +24,7 @@ class ProbeLine:
     """One probe with its measurement; None if it isn't measured."""
 
     run: Run
-    measured: Evidence | None
+    measured: MeasurementEvidence | None
 
     @property
     def pace(self) -> str:

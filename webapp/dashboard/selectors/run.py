@@ -9,8 +9,8 @@ from advisor.pricing.providers import DEFAULT
 from advisor.sizing.doubt import doubts, fitting_types
 from rules.ledger_words import describe_short_run
 from webapp.advice.models import RealisedSaving, Recommendation
-from webapp.advice.selectors.candidates import Advice, advice
-from webapp.advice.selectors.checked import WhatWasChecked, checked_of
+from webapp.advice.selectors.candidates import RecommendationDetails, advice
+from webapp.advice.selectors.checked import ChecksOfRun, checked_of
 from webapp.advice.selectors.recommendations import advice_about
 from webapp.advice.selectors.savings import saved_by
 from webapp.analysis.models import Analysis, Judgement
@@ -28,9 +28,9 @@ from webapp.directives.issue import allow_stop
 from webapp.directives.selectors import AskedOfAgent, StopNotice, asked_of_agent, stop_notice
 from webapp.imports.selectors import ImportLine, imports_of
 from webapp.prices.machines import catalogue_in
-from webapp.quotas.refusals import Refusal, last_refusal
+from webapp.quotas.refusals import QuotaRefusal, last_refusal
 from webapp.runs import scope
-from webapp.runs.failure import Failure, failure_of, stderr_of
+from webapp.runs.failure import FirstFailure, failure_of, stderr_of
 from webapp.runs.history import facts
 from webapp.runs.models import Artefact, Node, Run
 from webapp.runs.stages import StageTime, stages_of
@@ -44,8 +44,8 @@ class RunPage:
     nodes: list[Node]
     judged: list[RuleLine]
     cost_lines: list[CostLine]
-    recommendations: list[Advice]
-    checked: WhatWasChecked
+    recommendations: list[RecommendationDetails]
+    checked: ChecksOfRun
     """The advisor's checks: what is well, and what couldn't be checked."""
     saved: list[RealisedSaving]
     """The savings by following recommendations from earlier runs."""
@@ -64,9 +64,9 @@ class RunPage:
     may_ask: bool
     """The reader may send directives, and the agents are running."""
     asked: AskedOfAgent
-    refusal: Refusal | None
+    refusal: QuotaRefusal | None
     """The reason why the last upload was refused, if a quota was reached."""
-    failure: Failure | None
+    failure: FirstFailure | None
     stderr: list[str]
     stages: list[StageTime]
     probe: ProbeLine | None
@@ -117,7 +117,7 @@ class RunPage:
         return in_state(self.judged, Judgement.NOT_APPLICABLE)
 
     @property
-    def first(self) -> Advice | None:
+    def first(self) -> RecommendationDetails | None:
         """The recommendation to follow first: the open one that saves most."""
         return next((each for each in self.recommendations if each.is_advised), None)
 
@@ -268,8 +268,8 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         saved=saved_by(run),
         not_followed=about.not_followed,
         analysis=analysis_of(run),
-        before=siblings.before(run).newest_first().first(),
-        after=siblings.after(run).newest_first().last(),
+        before=siblings.began_before(run).newest_first().first(),
+        after=siblings.began_after(run).newest_first().last(),
         baseline=baseline,
         money=run_money(run),
         ledger=run_ledger(run),

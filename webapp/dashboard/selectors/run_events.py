@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from webapp.dashboard.selectors.judgements import RuleLine
-from webapp.directives.selectors import Asked
+from webapp.directives.selectors import DirectiveLine
 from webapp.runs.failure import ending_words
 from webapp.runs.models import Artefact, Node, Run, Session
 
@@ -36,7 +36,7 @@ def run_events(
     run: Run,
     sessions: Iterable[Session],
     findings: Iterable[RuleLine],
-    asked: Iterable[Asked],
+    asked: Iterable[DirectiveLine],
     artefacts: Iterable[Artefact],
 ) -> list[RunEvent]:
     """Return restarts, failed ends, GPU errors, throttling, kills for memory, the starts of
@@ -85,7 +85,7 @@ def _of_findings(findings: Iterable[RuleLine]) -> Iterator[RunEvent]:
 
 
 def _of_agents(
-    start: datetime, asked: Iterable[Asked], artefacts: Iterable[Artefact]
+    start: datetime, asked: Iterable[DirectiveLine], artefacts: Iterable[Artefact]
 ) -> Iterator[RunEvent]:
     for each in asked:
         words = {"stop": "Stop", "profile": "Profile", "interval": "Sampling interval"}

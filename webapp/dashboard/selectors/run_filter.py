@@ -48,7 +48,7 @@ class RunFilter:
     """Owner and tags."""
 
     @classmethod
-    def of(cls, query: QueryDict, workspace: Workspace) -> RunFilter:
+    def from_query(cls, query: QueryDict, workspace: Workspace) -> RunFilter:
         state, label = query.get("state", ""), query.get("label", "")
         days = query.get("days", "")
         try:
@@ -59,7 +59,7 @@ class RunFilter:
             month=_month(query.get("month", ""), workspace),
             job=query.get("job", "").replace("\0", "")[:MOST_CHARS],
             is_unpriced=query.get("price") == NO_PRICE,
-            of_jobs=replace(JobFilter.of(query), text=""),
+            of_jobs=replace(JobFilter.from_query(query), text=""),
             state=state if state in dict(Run.STATES) else "",
             label=label if label in LABELS else "",
             days=min(int(days), LONGEST_DAYS) if days.isdecimal() and 0 < len(days) < 5 else None,
@@ -118,6 +118,6 @@ class RunFilter:
 
 def _month(text: str, workspace: Workspace) -> Month | None:
     try:
-        return months.parsed(text, workspace, timezone.now()) if text else None
+        return months.parse_month(text, workspace, timezone.now()) if text else None
     except ValueError:
         return None

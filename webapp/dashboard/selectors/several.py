@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from advisor.comparison.compare import Comparison
 from advisor.comparison.rows import COST, COST_PER
-from advisor.comparison.several import Cell, Row, Several
+from advisor.comparison.several import Cell, FigureRow, RunsComparison
 from webapp.analysis.selectors.comparison import SEVERAL_JOBS, compared_several
 from webapp.analysis.selectors.work import WorkUnit, common_unit
 from webapp.dashboard.selectors.comparison import chart_document, gpu_count
@@ -37,7 +37,7 @@ class RunColumn:
 @dataclass(frozen=True)
 class SeveralPage:
     columns: list[RunColumn]
-    result: Several
+    result: RunsComparison
     gpu_count: int
 
     @property
@@ -49,7 +49,7 @@ class SeveralPage:
         return [*([] if self.are_of_one_job else [SEVERAL_JOBS]), *self.result.warnings]
 
     @property
-    def rows(self) -> list[tuple[Row, list[tuple[Cell, Run | None]]]]:
+    def rows(self) -> list[tuple[FigureRow, list[tuple[Cell, Run | None]]]]:
         """Return the rows, each with its cells. Beside the cost of a run without a price stands the
         run.
         """
@@ -87,7 +87,7 @@ def several_page(runs: Sequence[Run]) -> SeveralPage:
     return SeveralPage(columns, result, gpu_count(runs))
 
 
-def _readable(row: Row, unit: WorkUnit | None) -> Row:
+def _readable(row: FigureRow, unit: WorkUnit | None) -> FigureRow:
     """Return the row with a cost per unit of work for a readable amount of it, as in a comparison
     of two.
     """
@@ -97,7 +97,7 @@ def _readable(row: Row, unit: WorkUnit | None) -> Row:
     return replace(row, figure=replace(row.figure, name=name, write=unit.display_usd))
 
 
-def _lacks(row: Row, run: Run) -> bool:
+def _lacks(row: FigureRow, run: Run) -> bool:
     return row.name == COST and run.cost_usd is None
 
 

@@ -26,7 +26,7 @@ def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
     """
     if not spreads:
         return None
-    ordered = in_order(spreads)
+    ordered = sort_spreads(spreads)
     trained = [each for each in spreads if each.phase == TRAIN]
     return {
         "bins": _bins(
@@ -39,7 +39,7 @@ def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
     }
 
 
-def in_order(spreads: Sequence[StepSpread]) -> list[StepSpread]:
+def sort_spreads(spreads: Sequence[StepSpread]) -> list[StepSpread]:
     """Sort by phase, training first, and the slowest first."""
     return sorted(spreads, key=lambda s: (s.phase != TRAIN, s.phase, -s.mean_seconds, s.rank))
 

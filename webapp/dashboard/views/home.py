@@ -45,7 +45,7 @@ def _first_token(request: PersonRequest, state: live.WorkspaceState) -> HttpResp
     """Shows the first steps with a new token in their command."""
     name = f"agent of {request.user}"
     by, scopes = request.user, [Token.INGEST]
-    _, plain = tokens.make(request.workspace, by, name, scopes, FIRST_TOKEN_DAYS)
+    _, plain = tokens.create_token(request.workspace, by, name, scopes, FIRST_TOKEN_DAYS)
     return _first_steps(request, state.version, plain)
 
 

@@ -30,7 +30,7 @@ def job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
         return _moved(request, job_uuid)
     present.workspace = request.workspace
     shown = job_page(present)
-    looking.seen(item.row for item in shown.recommendations)
+    looking.freeze_seen(item.row for item in shown.recommendations)
     newest = present.present_runs.newest_first().defer(*UNREAD)
     page = Paginator(newest, PAGE_RUNS).get_page(request.GET.get("page"))
     counts = finding_counts(page.object_list)

@@ -19,7 +19,7 @@ from webapp.analysis.selectors.old_prices import old_prices_of, old_prices_of_ru
 from webapp.dashboard import live
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
-from webapp.dashboard.selectors.facets import NONE, Facet, offered
+from webapp.dashboard.selectors.facets import NONE, Facet, facet_choices
 from webapp.dashboard.selectors.job_filter import JobFilter
 from webapp.dashboard.selectors.sparkline import sparkline
 from webapp.runs import scope
@@ -65,7 +65,7 @@ def jobs(request: PersonRequest) -> HttpResponse:
     """Shows the jobs of the workspace with spend and possible savings, filtered and grouped by the
     URL; see `JobFilter`.
     """
-    own, job_filter = scope.jobs_of(request.workspace), JobFilter.of(request.GET)
+    own, job_filter = scope.jobs_of(request.workspace), JobFilter.from_query(request.GET)
     if job_filter.is_all and not own.exists():
         return redirect("dashboard:home")
     version = live.workspace_state(request.workspace).version
@@ -85,7 +85,7 @@ def _listed(
 ) -> HttpResponse:
     own = scope.jobs_of(request.workspace)
     chosen = job_filter.jobs(own, runs)
-    listed = selector.listed(request.workspace, chosen, runs, job_filter.sort)
+    listed = selector.list_jobs(request.workspace, chosen, runs, job_filter.sort)
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     found = selector.rows(request.workspace, page.object_list, runs)
     trends = selector.trends(page.object_list, runs)
@@ -119,7 +119,7 @@ def _filters(
     return {
         "old_prices": _old_prices(request, job_filter, runs),
         "job_filter": job_filter,
-        "offered": offered(scope.runs_of(request.workspace)),
+        "offered": facet_choices(scope.runs_of(request.workspace)),
         "chips": list(_chips(request.GET, job_filter)),
         "none": NONE,
         "asked": request.GET.urlencode(),

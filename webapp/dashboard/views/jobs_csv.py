@@ -37,7 +37,7 @@ def jobs_csv(request: PersonRequest) -> HttpResponse:
     """Answers one line per job, or per group and job. USD are exact to the nano-dollar, times in
     UTC; an empty cost means no price.
     """
-    job_filter = JobFilter.of(request.GET)
+    job_filter = JobFilter.from_query(request.GET)
     runs = job_filter.runs(scope.runs_of(request.workspace))
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="jobs.csv"'
@@ -48,7 +48,7 @@ def jobs_csv(request: PersonRequest) -> HttpResponse:
     else:
         writer.writerow([*JOBS, "url"])
         jobs = job_filter.jobs(scope.jobs_of(request.workspace), runs)
-        listed = selector.listed(request.workspace, jobs, runs, job_filter.sort)
+        listed = selector.list_jobs(request.workspace, jobs, runs, job_filter.sort)
         lines = _jobs(request.workspace, list(listed), runs)
     writer.writerows([plain_cell(value) for value in line] for line in lines)
     return answer

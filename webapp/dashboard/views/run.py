@@ -32,7 +32,7 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     if unchanged := live.not_changed(request, version):
         return unchanged
     page = run_page(chosen, may_change=request.may_change)
-    looking.seen(item.row for item in page.recommendations)
+    looking.freeze_seen(item.row for item in page.recommendations)
     context = {"run": chosen, "page": page, "chart": page.chart_document(), "version": version}
     context["old_prices"] = old_prices_of_runs(
         scope.runs_of(request.workspace).filter(pk=chosen.pk)

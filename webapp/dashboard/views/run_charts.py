@@ -18,7 +18,7 @@ from webapp.runs.views import series
 
 
 @dataclass(frozen=True)
-class Asked(series.Window):
+class ChartRequest(series.SeriesWindow):
     """Window of the charts; `of_cores` asks for the heat map of the cores alone."""
 
     of_cores: bool
@@ -34,12 +34,14 @@ def run_charts(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """
     run = scope.run_or_404(request.workspace, run_id)
 
-    def respond(asked: Asked) -> HttpResponse:
+    def respond(asked: ChartRequest) -> HttpResponse:
         document = (drawn_cores if asked.of_cores else drawn_charts)(run, asked)
         return JsonResponse(document, json_dumps_params={"separators": (",", ":")})
 
     return series.unless_known(request, run, _asked, respond)
 
 
-def _asked(request: HttpRequest, run: Run) -> Asked:
-    return Asked(**vars(series.window(request, run)), of_cores=request.GET.get("cores") == "1")
+def _asked(request: HttpRequest, run: Run) -> ChartRequest:
+    return ChartRequest(
+        **vars(series.window(request, run)), of_cores=request.GET.get("cores") == "1"
+    )

@@ -22,7 +22,7 @@ PAGE_RUNS = 50
 @require_safe
 def runs(request: PersonRequest) -> HttpResponse:
     """Shows the runs that match the URL; see `RunFilter`."""
-    chosen = RunFilter.of(request.GET, request.workspace)
+    chosen = RunFilter.from_query(request.GET, request.workspace)
     rows = chosen.rows(scope.runs_of(request.workspace))
     context = {
         "chosen": chosen,

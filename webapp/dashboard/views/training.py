@@ -24,7 +24,7 @@ def training(request: PersonRequest, run_id: UUID) -> HttpResponse:
     shown = {
         "training": view,
         "ledger": view.ledger,
-        "curves": training_metrics.drawn(view.curves),
-        "asked": training_metrics.asked(view.curves, named, value),
+        "curves": training_metrics.draw_curves(view.curves),
+        "asked": training_metrics.cost_to_reach(view.curves, named, value),
     }
     return render(request, "dashboard/training.html", shown)

@@ -39,7 +39,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        wanted = making.Wanted(
+        wanted = making.BackupScope(
             has_objects=options["with_objects"] or making.keeps_objects_in_a_folder(),
             has_secrets=options["with_secrets"],
             may_miss_objects=options["allow_missing"],
@@ -47,12 +47,12 @@ class Command(BaseCommand):
         path: Path = options["file"]
         try:
             with stages(self.stdout) as stage:
-                made = making.make(path, wanted, stage)
+                made = making.make_backup(path, wanted, stage)
         except (making.BackupError, RowsError, OSError) as error:
             raise CommandError(f"No backup was made. {error}") from None
         self._report(path, made, wanted)
 
-    def _report(self, path: Path, made: making.Made, wanted: making.Wanted) -> None:
+    def _report(self, path: Path, made: making.BackupResult, wanted: making.BackupScope) -> None:
         for key in made.missing:
             self.stderr.write(self.style.WARNING(f"missing, left out: {key}"))
         count = made.facts.object_count - len(made.missing)

@@ -22,7 +22,7 @@ from webapp.analysis.models import Judgement
 from webapp.management import demonstration, sample_workspace
 from webapp.management.announcement import agent_token
 from webapp.management.commands.up import add_service_arguments, start
-from webapp.management.demonstration import DemonstrationError, Outcome
+from webapp.management.demonstration import DemonstrationError, DemonstrationResult
 from webapp.management.sample_workspace import SampleDataError
 from webapp.runs.models import Run
 from webapp.service.stack import AlreadyRunningError
@@ -105,7 +105,7 @@ class _Lines:
             self._console.print(f"{self._title}: {share:.0%}, {now - self._began:.0f} s")
 
 
-def _measured(url: str, stage: Stage) -> Outcome:
+def _measured(url: str, stage: Stage) -> DemonstrationResult:
     token = agent_token(first_workspace())
     runs = []
     for pipeline in demonstration.PIPELINES:
@@ -128,7 +128,7 @@ def _load_sample_data(url: str, stage: Stage) -> None:
     done(1.0)
 
 
-def _report(console: Console, outcome: Outcome) -> None:
+def _report(console: Console, outcome: DemonstrationResult) -> None:
     console.print()
     for run, pipeline in zip(outcome.runs, demonstration.PIPELINES, strict=True):
         _report_run(console, run, pipeline)

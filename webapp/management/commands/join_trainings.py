@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from rules.continuation import GOES_ON
-from rules.wording import counted
+from rules.wording import write_count
 from webapp.accounts.models import Workspace
 from webapp.analysis import existing_runs
 from webapp.analysis.lineage import Link
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         found = [one_called(named)] if named else Workspace.objects.order_by("name", "pk")
         joined = sum(self._join(workspace, is_dry=is_dry) for workspace in found)
         done = "would be joined" if is_dry else "joined"
-        self.stdout.write(f"{counted(joined, 'run')} {done}.")
+        self.stdout.write(f"{write_count(joined, 'run')} {done}.")
 
     def _join(self, workspace: Workspace, *, is_dry: bool) -> int:
         joined = 0
@@ -44,7 +44,9 @@ class Command(BaseCommand):
             joined += link.refusal == GOES_ON
         unknown = Run.objects.present().ordinary().filter(workspace=workspace, numbered_steps=None)
         if count := unknown.count():
-            self.stdout.write(f"{workspace}: {counted(count, 'run')} without known steps left out.")
+            self.stdout.write(
+                f"{workspace}: {write_count(count, 'run')} without known steps left out."
+            )
         return joined
 
 

@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = one_called(options["workspace"])
         try:
-            limits = overrides.parsed(options["limits"])
+            limits = overrides.parse_limits(options["limits"])
         except overrides.OverrideError as error:
             raise CommandError(str(error)) from None
         if limits:

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from rules.wording import counted
+from rules.wording import write_count
 from webapp.analysis import recounting, repricing
 from webapp.runs import locks
 
@@ -25,29 +25,29 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        runs = recounting.counted().order_by("ended_at", "pk")
+        runs = recounting.counted_runs().order_by("ended_at", "pk")
         checked, wrong = runs.count(), []
-        left_out = recounting.ended().count() - checked
+        left_out = recounting.ended_runs().count() - checked
         if left_out:
             self.stdout.write(
-                f"Left out: {counted(left_out, 'run')} whose analysis is due or failed."
+                f"Left out: {write_count(left_out, 'run')} whose analysis is due or failed."
             )
-        for each in recounting.outdated(runs.iterator(chunk_size=200)):
+        for each in recounting.outdated_costs(runs.iterator(chunk_size=200)):
             self.stdout.write(f"{each.run.pk}  {each.run}: {_words(each)}")
             wrong.append(each.run.pk)
         if not wrong:
-            self.stdout.write(f"{counted(checked, 'run')}: all costs equal a fresh count.")
+            self.stdout.write(f"{write_count(checked, 'run')}: all costs equal a fresh count.")
             return
         if options["check"]:
             told = f"{len(wrong)} of {checked} runs differ."
             raise CommandError(f"{told} Run `manage.py recount` to count them again.")
         for run_id in wrong:
             with transaction.atomic():
-                repricing.price_again(locks.run(run_id))
+                repricing.reprice_run(locks.run(run_id))
         self.stdout.write(f"{len(wrong)} of {checked} runs were counted again.")
 
 
-def _words(found: recounting.Outdated) -> str:
+def _words(found: recounting.OutdatedCost) -> str:
     if found.stored_usd == found.fresh_usd:
         return f"{_amount(found.stored_usd)}, a fresh count splits it by time differently"
     return f"{_amount(found.stored_usd)}, a fresh count gives {_amount(found.fresh_usd)}"

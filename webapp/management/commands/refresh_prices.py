@@ -21,7 +21,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 from advisor.pricing.providers.aws import bulk
 from advisor.pricing.providers.aws.services import EC2, SAGEMAKER
 from advisor.pricing.public_catalogue import files
-from rules.wording import counted
+from rules.wording import write_count
 from webapp.prices import catalogue, refresh, sources
 from webapp.prices.models import PriceRefresh
 
@@ -123,7 +123,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{name}: not read: no known provider, or not priced in USD")
         for provider in options["provider"] or files.PROVIDERS:
             try:
-                with files.opened(place, provider) as found:
+                with files.open_file(place, provider) as found:
                     if found is None:
                         self.stdout.write(f"{provider}: not in this catalogue")
                         continue
@@ -136,15 +136,15 @@ class Command(BaseCommand):
                 failed.append(f"{provider}: {error}")
         return failed if failed or read else [f"{place}: no vms.csv of a known provider found"]
 
-    def _report_catalogue(self, report: catalogue.Report) -> None:
+    def _report_catalogue(self, report: catalogue.CatalogueReport) -> None:
         self.stdout.write(
-            f"{report.provider}: {counted(report.added, 'price')} added, {report.unchanged} "
-            f"unchanged, {counted(report.machines, 'machine')}"
+            f"{report.provider}: {write_count(report.added, 'price')} added, {report.unchanged} "
+            f"unchanged, {write_count(report.machines, 'machine')}"
         )
         if report.contradictions:
             self.stdout.write(f"  {report.contradictions} contradict another source, see Prices")
         for why, lines in report.skipped.most_common():
-            self.stdout.write(f"  skipped {counted(lines, 'line')} {why}")
+            self.stdout.write(f"  skipped {write_count(lines, 'line')} {why}")
 
     def _from_files(self, places: list[str]) -> list[str]:
         failed = []

@@ -17,7 +17,7 @@ class Command(BaseCommand):
         parser.add_argument("email", help="email address of the account")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = people.known(options["email"])
+        user = people.find_user(options["email"])
         if user is None:
             raise CommandError(f"No account has the address {options['email']}.")
         if not second_factor.is_on(user):

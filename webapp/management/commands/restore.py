@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
     def _restore(
         self, path: Path, is_replacing: bool, stage: making.Stage
-    ) -> tuple[restoring.Restored, Path | None]:
+    ) -> tuple[restoring.RestoreResult, Path | None]:
         is_used = rows.has_people()
         if is_used and not is_replacing:
             raise restoring.RestoreError(
@@ -76,13 +76,13 @@ class Command(BaseCommand):
         """Return the service as it is, in an archive that can be restored in turn."""
         path = Path(settings.DATA_DIR) / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar"
         has_objects = making.keeps_objects_in_a_folder()
-        wanted = making.Wanted(has_objects, has_secrets=True, may_miss_objects=True)
-        made = making.make(path, wanted, stage)
+        wanted = making.BackupScope(has_objects, has_secrets=True, may_miss_objects=True)
+        made = making.make_backup(path, wanted, stage)
         for key in made.missing:
             self.stderr.write(self.style.WARNING(f"missing in the replaced service: {key}"))
         return path
 
-    def _report(self, restored: restoring.Restored, aside: Path | None) -> None:
+    def _report(self, restored: restoring.RestoreResult, aside: Path | None) -> None:
         facts = restored.facts
         self.stdout.write(
             f"Restored the service of {facts.created_at} (Trimtab {facts.trimtab}): database and "

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from webapp.database.object_hold import BackupRunningError
 from webapp.retention import deletion
-from webapp.retention.plan import Doomed
+from webapp.retention.plan import PlannedDeletion
 
 
 class Command(BaseCommand):
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         now = timezone.now()
         is_dry = options["dry_run"]
         try:
-            doomed = deletion.planned(now) if is_dry else deletion.everything(now)
+            doomed = deletion.plan_deletions(now) if is_dry else deletion.delete_all_expired(now)
         except BackupRunningError as error:
             raise CommandError(str(error)) from None
         for item in doomed:
@@ -41,12 +41,12 @@ class Command(BaseCommand):
             self.stdout.write(_sum("Would delete" if is_dry else "Deleted", doomed))
 
 
-def _line(item: Doomed) -> str:
+def _line(item: PlannedDeletion) -> str:
     size = f"  {filesizeformat(item.size_bytes)}" if item.size_bytes else ""
     return f"{item.kind:<10}{item.name}{size}"
 
 
-def _sum(verb: str, doomed: Iterable[Doomed]) -> str:
+def _sum(verb: str, doomed: Iterable[PlannedDeletion]) -> str:
     items = list(doomed)
     size = filesizeformat(sum(item.size_bytes for item in items))
     return f"{verb} {len(items)} thing{'' if len(items) == 1 else 's'}, {size}."

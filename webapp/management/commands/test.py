@@ -43,7 +43,7 @@ class Stage:
     is_beside_tests: bool = False
     """True if the stage takes about a minute of one core, which the tests that wait leave free."""
 
-    def run(self, environment: dict[str, str]) -> Outcome:
+    def run(self, environment: dict[str, str]) -> StageOutcome:
         started = time.monotonic()
         ended = subprocess.run(
             self.command,
@@ -56,7 +56,7 @@ class Stage:
         )
         seconds = time.monotonic() - started
         said = ended.stdout if ended.returncode else self._shown(ended.stdout)
-        return Outcome(self.name, ended.returncode == 0, seconds, said)
+        return StageOutcome(self.name, ended.returncode == 0, seconds, said)
 
     def _shown(self, printed: str) -> str:
         if self.always_shown is None:
@@ -66,7 +66,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageOutcome:
     """The result of a stage."""
 
     name: str
@@ -135,7 +135,7 @@ def run(is_full: bool, for_pytest: list[str]) -> int:
     return tests.returncode
 
 
-def _shown(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def _shown(outcomes: Iterable[StageOutcome]) -> list[StageOutcome]:
     """Show each outcome as soon as it is there, in the order of the stages."""
     shown = []
     for outcome in outcomes:

@@ -105,7 +105,7 @@ def _ensure_free(bind: Bind) -> None:
 
 def _close_files(command: BaseCommand) -> None:
     """Close what an earlier version or a copy left open to all users of the machine."""
-    for exposed in private_files.exposed(private_files.of_the_service()):
+    for exposed in private_files.find_exposed(private_files.service_paths()):
         if exposed.is_open_to_all:
             try:
                 command.stdout.write(exposed.close())
@@ -130,7 +130,7 @@ def _welcome(url: str) -> str:
     return welcome(url)
 
 
-def _open_warning(exposed: private_files.Exposed) -> str:
+def _open_warning(exposed: private_files.ExposedPath) -> str:
     return (
         f"{exposed.path} has mode {exposed.mode:04o} and belongs to another user, so every user of "
         f"this machine has rights to it. Let its owner run `{exposed.remedy}`."

@@ -14,9 +14,9 @@ from django.db.models import QuerySet
 
 from advisor.pricing.providers import machine_name
 from advisor.probing.bootstrap import Rate
-from advisor.probing.evidence import Ran, arguments, contradiction, varying, why_not
+from advisor.probing.evidence import Ran, arguments, contradiction, varying_arguments, why_not
 from advisor.probing.loop_speed import DEVICE_BUSY
-from advisor.sizing.cpu import Ratio
+from advisor.sizing.cpu import RatioInterval
 from advisor.speed.knowledge import Knowledge
 from advisor.speed.measurement import Measurement as Speed
 from advisor.speed.measurement import Target
@@ -39,7 +39,7 @@ UNREAD = ("metric_progress", "metrics", "git", "parameters", "configuration", "t
 
 
 @dataclass(frozen=True)
-class Evidence:
+class MeasurementEvidence:
     """A run's or probe's measurement beside the job's newest measured run."""
 
     row: Measurement
@@ -54,12 +54,12 @@ class Evidence:
     """True if it is that run's own measurement."""
 
 
-def evidence_of(job: Job) -> list[Evidence]:
+def evidence_of(job: Job) -> list[MeasurementEvidence]:
     """Return the job's newest measurements, newest first."""
     return list(_judged(_rows(job)))
 
 
-def evidence_with(job: Job, new: Measurement | None) -> list[Evidence]:
+def evidence_with(job: Job, new: Measurement | None) -> list[MeasurementEvidence]:
     """Return the same as `evidence_of` once `new` is saved, in place of an earlier one of its
     run.
     """
@@ -70,14 +70,14 @@ def evidence_with(job: Job, new: Measurement | None) -> list[Evidence]:
     return list(_judged(rows))
 
 
-def measurements_of(known: Iterable[Evidence]) -> list[Speed]:
+def measurements_of(known: Iterable[MeasurementEvidence]) -> list[Speed]:
     """Return what the speed model may take as measured of a job: its newest measured run first,
     then comparable probes and its other runs. Empty if no run with a known GPU was measured.
     """
     return _speeds(known)
 
 
-def machine_speeds(known: Iterable[Evidence], present: str) -> dict[str, Ratio]:
+def machine_speeds(known: Iterable[MeasurementEvidence], present: str) -> dict[str, RatioInterval]:
     """Return, by instance type, the job's speed on as many machines of it, relative to those it
     runs on now.
 
@@ -99,7 +99,7 @@ def machine_speeds(known: Iterable[Evidence], present: str) -> dict[str, Ratio]:
     }
 
 
-def _relative(rates: Sequence[Rate], now: Rate) -> Ratio:
+def _relative(rates: Sequence[Rate], now: Rate) -> RatioInterval:
     """Return the ratio with an 80 % interval, the difference between runs included; of several
     measurements, from the lowest to the highest end.
     """
@@ -107,7 +107,7 @@ def _relative(rates: Sequence[Rate], now: Rate) -> Ratio:
     spread = math.exp(
         TENTH * max(math.hypot(r.rel_sd, now.rel_sd, RUN_TO_RUN, RUN_TO_RUN) for r in rates)
     )
-    return Ratio(min(ratios) / spread, median(ratios), max(ratios) * spread)
+    return RatioInterval(min(ratios) / spread, median(ratios), max(ratios) * spread)
 
 
 def history_of(workspace: Workspace, without: Job) -> list[Speed]:
@@ -150,11 +150,11 @@ def _read(rows: QuerySet[Measurement]) -> QuerySet[Measurement]:
     return rows.defer(*(f"run__{name}" for name in UNREAD))
 
 
-def _judged(rows: Sequence[Measurement]) -> Iterator[Evidence]:
+def _judged(rows: Sequence[Measurement]) -> Iterator[MeasurementEvidence]:
     """Yield the evidence of one job, newest first."""
     ran = {row.pk: _ran(row) for row in rows}
     runs = [row for row in rows if not row.run.is_probe]
-    free = varying([ran[row.pk].arguments for row in runs])
+    free = varying_arguments([ran[row.pk].arguments for row in runs])
     reference = runs[0] if runs else None
     for row in rows:
         refused = "" if reference else "not comparable: no finished run of the job was measured"
@@ -166,15 +166,15 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[Evidence]:
         yield _evidence(row, reference, refused)
 
 
-def _evidence(row: Measurement, reference: Measurement | None, refused: str) -> Evidence:
+def _evidence(row: Measurement, reference: Measurement | None, refused: str) -> MeasurementEvidence:
     rate = Rate(row.low, row.throughput, row.high, row.rel_sd)
     if reference is None or refused:
-        return Evidence(row, rate, None, refused, "")
+        return MeasurementEvidence(row, rate, None, refused, "")
     ratio = rate.times(1 / reference.throughput)
     contradicts = ""
     if row.predicted_low is not None and row.predicted_high is not None:
         contradicts = contradiction(ratio, row.predicted_low, row.predicted_high)
-    return Evidence(row, rate, ratio, "", contradicts, is_reference=row is reference)
+    return MeasurementEvidence(row, rate, ratio, "", contradicts, is_reference=row is reference)
 
 
 def _ran(row: Measurement) -> Ran:
@@ -189,7 +189,7 @@ def _ran(row: Measurement) -> Ran:
     )
 
 
-def _speeds(found: Iterable[Evidence]) -> list[Speed]:
+def _speeds(found: Iterable[MeasurementEvidence]) -> list[Speed]:
     """Return the speeds, the reference first; probes have its batch and precision if these are
     equal but for rounding, or not known.
     """

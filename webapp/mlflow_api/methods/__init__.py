@@ -58,7 +58,7 @@ METHODS: dict[tuple[str, str], Method] = {
     ("GET", "artifacts/list"): Method(rights.READ_RUN, reading.artifacts),
     ("POST", "logged-models"): Method(rights.NEW_MODEL, models.create),
     ("GET", "logged-models/{id}"): Method(rights.READ_MODEL, models.get),
-    ("PATCH", "logged-models/{id}"): Method(rights.CHANGE_MODEL, models.finish),
+    ("PATCH", "logged-models/{id}"): Method(rights.CHANGE_MODEL, models.finish_model),
     ("PATCH", "logged-models/{id}/tags"): Method(rights.CHANGE_MODEL, models.set_tags),
     ("POST", "logged-models/{id}/params"): Method(rights.CHANGE_MODEL, models.log_params),
     ("POST", "logged-models/search"): Method(rights.LIST_MODELS, models.search),

@@ -11,7 +11,7 @@ from trimtab.wire import LIMITS
 from webapp.accounts.models import Token
 from webapp.mlflow_api import labels, scope, searching, shown
 from webapp.mlflow_api.arguments import MOST_TAG_CHARS, Arguments
-from webapp.mlflow_api.errors import MlflowError, invalid, missing
+from webapp.mlflow_api.errors import MlflowError, invalid_parameter, missing_resource
 from webapp.runs import locks, registration
 from webapp.runs.editing import jobs
 from webapp.runs.models import Job
@@ -26,7 +26,7 @@ def get(token: Token, job: Job, _said: Arguments) -> dict[str, Any]:
 def get_by_name(token: Token, job: Job | None, said: Arguments) -> dict[str, Any]:
     name = said.text("experiment_name")
     if job is None:
-        raise missing(f"Could not find experiment with name '{name}'")
+        raise missing_resource(f"Could not find experiment with name '{name}'")
     return {"experiment": _document(token, job, name)}
 
 
@@ -41,7 +41,7 @@ def _document(token: Token, job: Job, known_name: str) -> dict[str, Any]:
 def create(token: Token, job: Job | None, said: Arguments) -> dict[str, Any]:
     name = said.text("name", LIMITS.name_chars)
     if not name.strip():
-        raise invalid("An experiment needs a name.")
+        raise invalid_parameter("An experiment needs a name.")
     if job is not None and not job._state.adding:
         raise MlflowError("RESOURCE_ALREADY_EXISTS", f"Experiment '{name}' already exists.")
     with transaction.atomic():
@@ -67,8 +67,8 @@ def search(token: Token, readable: QuerySet[Job], said: Arguments) -> dict[str, 
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     order = searching.order(said.texts("order_by", 20)) or searching.order(["creation_time DESC"])
     known = ((job, _facts(job)) for job in readable.order_by("pk")[:MOST_FOUND])
-    found = searching.found(token.workspace_id, known, conditions, order)
-    chosen, following = searching.page(order.sorted(found), said)
+    found = searching.matching_rows(token.workspace_id, known, conditions, order)
+    chosen, following = searching.page(order.sort(found), said)
     answer: dict[str, Any] = {"experiments": [shown.experiment(job) for job in chosen]}
     return answer | following
 

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from webapp.accounts.models import Token
 from webapp.mlflow_api import labels, scope, searching, shown
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.models import LoggedModel, TrackedRun
 
 MOST_OF_A_RUN, MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 1_000, 10_000
@@ -25,7 +25,7 @@ STATUSES = (
 
 def create(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     if tracked.logged_models.count() >= MOST_OF_A_RUN:
-        raise invalid(f"The run has {MOST_OF_A_RUN} logged models, the maximum.")
+        raise invalid_parameter(f"The run has {MOST_OF_A_RUN} logged models, the maximum.")
     model = LoggedModel.objects.create(
         id=f"m-{uuid4().hex}",
         tracked=tracked,
@@ -41,10 +41,10 @@ def get(_token: Token, model: LoggedModel, _said: Arguments) -> dict[str, Any]:
     return {"model": shown.model(model)}
 
 
-def finish(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, Any]:
+def finish_model(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, Any]:
     status = said.text("status")
     if status not in STATUSES:
-        raise invalid(f"Invalid status '{status[:40]}'.")
+        raise invalid_parameter(f"Invalid status '{status[:40]}'.")
     with transaction.atomic():
         model = _locked(named)
         model.status = status
@@ -56,7 +56,7 @@ def set_tags(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, An
     new = labels.tags(said)
     with transaction.atomic():
         model = _locked(named)
-        model.tags = labels.bounded("tags of the model", {**model.tags, **new})
+        model.tags = labels.check_labels("tags of the model", {**model.tags, **new})
         model.save()
     return {"model": shown.model(model)}
 
@@ -65,7 +65,7 @@ def log_params(_token: Token, named: LoggedModel, said: Arguments) -> dict[str, 
     new = labels.params(said)
     with transaction.atomic():
         model = _locked(named)
-        model.params = labels.bounded("parameters of the model", {**model.params, **new})
+        model.params = labels.check_labels("parameters of the model", {**model.params, **new})
         model.save()
     return {}
 
@@ -80,7 +80,7 @@ def search(token: Token, readable: QuerySet[LoggedModel], said: Arguments) -> di
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     newest = models.order_by("-created_at", "pk")[:MOST_SEARCHED].iterator(searching.AT_ONCE)
     known = ((model.pk, _facts(model)) for model in newest)
-    found = searching.found(token.workspace_id, known, conditions, searching.order([]))
+    found = searching.matching_rows(token.workspace_id, known, conditions, searching.order([]))
     rows, following = searching.rows_of_page([pk for pk, _ in found], said, models)
     answer: dict[str, Any] = {"models": [shown.model(row) for row in rows]}
     return answer | following

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from webapp.accounts.models import Token
 from webapp.mlflow_api import files, scope, searching, shown
 from webapp.mlflow_api import history as histories
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.errors import invalid
+from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.models import TrackedRun
 
 MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 20_000
@@ -29,7 +29,7 @@ def search(token: Token, readable: QuerySet[TrackedRun], said: Arguments) -> dic
     """
     view = _VIEWS.get(said.text("run_view_type", default="ACTIVE_ONLY"))
     if view is None:
-        raise invalid("Invalid run_view_type.")
+        raise invalid_parameter("Invalid run_view_type.")
     ids = said.texts("experiment_ids", MOST_EXPERIMENTS)
     jobs = [scope.experiment(token.workspace, each) for each in ids]
     runs = readable.filter(experiment__in=[job for job in jobs if job], is_deleted__in=view)
@@ -38,8 +38,8 @@ def search(token: Token, readable: QuerySet[TrackedRun], said: Arguments) -> dic
     # Runs may have many metrics: all are read, but only those of the page are held.
     newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED].iterator(searching.AT_ONCE)
     known = ((tracked.pk, _facts(tracked)) for tracked in newest)
-    found = searching.found(token.workspace_id, known, conditions, order)
-    rows, following = searching.rows_of_page(order.sorted(found), said, runs)
+    found = searching.matching_rows(token.workspace_id, known, conditions, order)
+    rows, following = searching.rows_of_page(order.sort(found), said, runs)
     answer: dict[str, Any] = {"runs": [shown.run(row) for row in rows]}
     return answer | following
 
@@ -59,8 +59,8 @@ def history(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, An
     """Return all values of a metric, in the order of their times."""
     try:
         points = histories.points(tracked, said.text("metric_key"))
-    except TooLargeError as error:
-        raise invalid(f"The run has {error}.") from None
+    except RoomExceededError as error:
+        raise invalid_parameter(f"The run has {error}.") from None
     chosen, following = searching.page(points, said, MOST_POINTS_A_PAGE)
     answer: dict[str, Any] = {"metrics": list(chosen)}
     return answer | following
@@ -68,8 +68,8 @@ def history(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, An
 
 def artifacts(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     """Return the paths below the root of the run's artefacts."""
-    path = files.checked(said.text("path", default=""), may_be_empty=True)
-    listed = files.listed(tracked, "", path)
+    path = files.check_path(said.text("path", default=""), may_be_empty=True)
+    listed = files.list_folder(tracked, "", path)
     for each in listed:
         each["path"] = f"{path}/{each['path']}" if path else each["path"]
     return {"root_uri": shown.artifact_uri(tracked), "files": listed}

@@ -16,7 +16,7 @@ from webapp.accounts.models import Token
 from webapp.ingest import declarations, own_runs, uploaders
 from webapp.mlflow_api import agents, changing, feeding, labels, machines, scope, shown, taking
 from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
-from webapp.mlflow_api.errors import invalid, missing
+from webapp.mlflow_api.errors import invalid_parameter, missing_resource
 from webapp.mlflow_api.models import Feed, TrackedRun
 from webapp.quotas import admission
 from webapp.runs import registration
@@ -61,7 +61,7 @@ def _saved(job: Job) -> Job:
 def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun | None:
     """Return the agent's own run, or None if another one of the program already is."""
     run_id = UUID(agent["run"])
-    taken = admission.Upload(run_id, own_runs.is_new_run(token.workspace, run_id), 0)
+    taken = admission.UploadAmounts(run_id, own_runs.is_new_run(token.workspace, run_id), 0)
     known = TrackedRun.objects.filter(pk=run_id, run__workspace=token.workspace).first()
     if known is not None and known.agent.get("session") == agent["session"]:
         return None
@@ -84,7 +84,7 @@ def _new(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun
     """
     tracked.run_id = uuid4()
     job = agent.get("job") or tracked.experiment.key
-    known = machines.of_new_run(token.workspace, tracked.run_id, tracked.tags, agent)
+    known = machines.machine_of_new_run(token.workspace, tracked.run_id, tracked.tags, agent)
     begun = feeding.new(tracked, known.machine_id)
     feeding.send(token, tracked, [begun], job)
     is_part = bool(agent) or machines.PARENT in tracked.tags
@@ -140,10 +140,10 @@ def update(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]
     if "run_name" in said or status in mlflow_names.STATES:
         scope.check_changeable(token, tracked)
     if "run_name" in said:
-        taking.take(token, tracked, tags={"mlflow.runName": said.text("run_name")})
+        taking.log_values(token, tracked, tags={"mlflow.runName": said.text("run_name")})
     if status:
         if status not in STATUSES:
-            raise invalid(f"Invalid status '{status[:40]}'.")
+            raise invalid_parameter(f"Invalid status '{status[:40]}'.")
         ended_ms = said.moment_ms("end_time", time.time_ns() // 1_000_000)
         taking.change(token, tracked, status, ended_ms)
     tracked.refresh_from_db()
@@ -161,12 +161,12 @@ def restore(token: Token, tracked: TrackedRun, _said: Arguments) -> dict[str, An
 
 
 def log_metric(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    taking.take(token, tracked, [labels.metric(said)])
+    taking.log_values(token, tracked, [labels.metric(said)])
     return {}
 
 
 def log_parameter(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    taking.take(token, tracked, params={said.key(): said.value(MOST_PARAM_CHARS)})
+    taking.log_values(token, tracked, params={said.key(): said.value(MOST_PARAM_CHARS)})
     return {}
 
 
@@ -174,14 +174,14 @@ def log_batch(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, A
     metrics, params, tags = labels.metrics(said), labels.params(said), labels.tags(said)
     if tags:
         scope.check_changeable(token, tracked)
-    taking.take(token, tracked, metrics, params, tags)
+    taking.log_values(token, tracked, metrics, params, tags)
     return {}
 
 
 def set_tag(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     tags = {said.key(): said.value(MOST_TAG_CHARS)}
     if scope.has_uploaded(token, tracked):
-        taking.take(token, tracked, tags=tags)
+        taking.log_values(token, tracked, tags=tags)
     else:
         changing.tag(token, tracked, tags)
     return {}
@@ -193,9 +193,9 @@ def delete_tag(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str,
     """
     key = said.key()
     with transaction.atomic():
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         if held.tags.pop(key, None) is None:
-            raise missing(f"No tag with name: {key} in run with id {tracked.pk.hex}")
+            raise missing_resource(f"No tag with name: {key} in run with id {tracked.pk.hex}")
         held.save(update_fields=["tags"])
     return {}
 
@@ -209,17 +209,17 @@ def log_model(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, A
     try:
         model = json.loads(said.text("model_json", _MOST_MODEL_CHARS))
     except (ValueError, RecursionError):
-        raise invalid("Not JSON: 'model_json'.") from None
+        raise invalid_parameter("Not JSON: 'model_json'.") from None
     if not isinstance(model, dict):
-        raise invalid("Not an object: 'model_json'.")
+        raise invalid_parameter("Not an object: 'model_json'.")
     if len(json.dumps([model])) > MOST_TAG_CHARS:
         return {}
     with transaction.atomic():
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         models = [*_logged_models(held), model]
         while len(json.dumps(models)) > MOST_TAG_CHARS:
             models.pop(0)
-        taking.take(token, held, tags={_MODELS: json.dumps(models)})
+        taking.log_values(token, held, tags={_MODELS: json.dumps(models)})
     return {}
 
 
@@ -236,7 +236,7 @@ def log_inputs(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str,
     """Store datasets for clients, while they are few and short."""
     new = [_dataset(each) for each in said.parts("datasets", MOST_DATASETS)]
     with transaction.atomic():
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         for each in new:
             is_small = len(json.dumps([*held.inputs, each])) <= labels.MOST_CHARS
             if each not in held.inputs and is_small and len(held.inputs) < MOST_DATASETS:
@@ -255,11 +255,11 @@ def _dataset(said: Arguments) -> dict[str, Any]:
 
 def log_outputs(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
     new = [
-        {"model_id": each.text("model_id", 40), "step": each.whole("step", 0)}
+        {"model_id": each.text("model_id", 40), "step": each.whole_number("step", 0)}
         for each in said.parts("models", MOST_MODELS)
     ]
     with transaction.atomic():
-        held = scope.locked(tracked)
+        held = scope.lock_run(tracked)
         known = [*held.outputs, *(each for each in new if each not in held.outputs)]
         held.outputs = known[:MOST_MODELS]
         held.save(update_fields=["outputs"])

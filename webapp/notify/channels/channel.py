@@ -27,7 +27,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Failure:
+class DeliveryFailure:
     """Reason why a message was not sent."""
 
     text: str
@@ -37,7 +37,7 @@ class Failure:
     """True if no other message can be sent over this connection."""
 
 
-class Connection(Protocol):
+class ChannelConnection(Protocol):
     """An open connection that sends messages."""
 
     def send(self, message: Message) -> None:
@@ -69,11 +69,11 @@ class Channel(ABC):
         """Return the person's address on this channel."""
 
     @abstractmethod
-    def connect(self) -> AbstractContextManager[Connection]:
+    def connect(self) -> AbstractContextManager[ChannelConnection]:
         """Return a connection for several messages. Opening it raises errors that `failure`
         explains; closing it raises nothing.
         """
 
     @abstractmethod
-    def failure(self, error: Exception) -> Failure:
+    def failure(self, error: Exception) -> DeliveryFailure:
         """Return what an error of `connect` or `send` means."""

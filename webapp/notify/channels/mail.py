@@ -16,7 +16,13 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html
 
 from webapp.accounts.models import User
-from webapp.notify.channels.channel import Channel, Connection, Failure, Settings, Setup
+from webapp.notify.channels.channel import (
+    Channel,
+    ChannelConnection,
+    DeliveryFailure,
+    Settings,
+    Setup,
+)
 from webapp.notify.message import Message
 from webapp.notify.text import one_line
 
@@ -54,7 +60,7 @@ class MailChannel(Channel):
         return user.email
 
     @contextmanager
-    def connect(self) -> Iterator[Connection]:
+    def connect(self) -> Iterator[ChannelConnection]:
         backend = get_connection()
         try:
             backend.open()
@@ -62,12 +68,12 @@ class MailChannel(Channel):
         finally:
             _close(backend)
 
-    def failure(self, error: Exception) -> Failure:
+    def failure(self, error: Exception) -> DeliveryFailure:
         """Return the failure. A refused recipient or text leaves the connection open; so does an
         error on our side.
         """
         stays_open = isinstance(error, SMTPRecipientsRefused | SMTPDataError)
-        return Failure(
+        return DeliveryFailure(
             _told(error),
             is_final=_is_for_good(error),
             ends_connection=isinstance(error, OSError) and not stays_open,

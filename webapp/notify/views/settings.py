@@ -20,7 +20,7 @@ from webapp.notify.channels import channels
 from webapp.notify.channels.channel import Channel, Setup
 from webapp.notify.kinds import KINDS
 from webapp.notify.models import Mail, Subscription
-from webapp.notify.notification_kind import Kind
+from webapp.notify.notification_kind import NotificationKind
 
 MOST_MAILS = 20
 TEST_MAILS_A_MINUTE = 3
@@ -28,7 +28,7 @@ TEST_MAILS_A_MINUTE = 3
 
 @dataclass(frozen=True)
 class Choice:
-    kind: Kind
+    kind: NotificationKind
     is_on: bool
 
 
@@ -64,12 +64,12 @@ def set_up_channel(request: PersonRequest) -> HttpResponse:
         messages.error(request, "This channel has no settings, or doesn't exist.")
         return redirect("notify:notifications")
     if "off" in request.POST:
-        recipients.switch_off(channel, request.membership)
+        recipients.delete_settings(channel, request.membership)
     else:
         form = channel.form(request.POST)
         if not form.is_valid():
             return _page(request, {channel.id: form})
-        recipients.fill_in(channel, request.membership, form.cleaned_data)
+        recipients.save_settings(channel, request.membership, form.cleaned_data)
     messages.success(request, "Saved.")
     return redirect("notify:notifications")
 
@@ -108,7 +108,7 @@ def send_again(request: PersonRequest) -> HttpResponse:
     except ValidationError:
         messages.error(request, "This mail hasn't failed, or doesn't exist.")
     else:
-        queue.send_again(mail)
+        queue.retry_mail(mail)
         messages.success(request, "The mail will be sent again within a minute.")
     return redirect("notify:notifications")
 
@@ -127,7 +127,7 @@ def _page(request: PersonRequest, refused: dict[str, Form] | None = None) -> Htt
 def _panel(channel: Channel, member: Membership, refused: dict[str, Form]) -> Panel:
     if channel.form is None:
         return Panel(channel, channel.setup(), None, is_reached=True)
-    entered = recipients.entered(channel, member)
+    entered = recipients.read_settings(channel, member)
     form = refused.get(channel.id) or channel.form(initial=entered)
     return Panel(channel, channel.setup(), form, is_reached=entered is not None)
 

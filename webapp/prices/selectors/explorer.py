@@ -19,7 +19,7 @@ from advisor.pricing.providers import machine_name
 from advisor.pricing.staleness import Staleness, staleness
 from webapp.accounts.models import Workspace
 from webapp.prices import scope
-from webapp.prices.book import plain, plain_discount
+from webapp.prices.book import plain_discount, to_price_row
 from webapp.prices.machines import as_offered, family_days
 from webapp.prices.models import Machine, Price
 
@@ -110,7 +110,7 @@ def rows(
     names = {key.instance_type for key in wanted}
     prices = scope.prices_of(workspace).filter(Q(instance_type__in=names) | Q(instance_type=""))
     discounts = [plain_discount(row) for row in scope.discounts_of(workspace)]
-    book = PriceBook([plain(row) for row in prices], discounts)
+    book = PriceBook([to_price_row(row) for row in prices], discounts)
     at_list, machines = book.at_list(), _machines(workspace, wanted)
     return [_row(key, book, at_list, machines.get(key), moment) for key in wanted]
 

@@ -15,7 +15,7 @@ from advisor.pricing import csv_rows
 from webapp.accounts.access import PersonRequest, owners_only
 from webapp.prices import rates as changes
 from webapp.prices import scope
-from webapp.prices.book import plain
+from webapp.prices.book import to_price_row
 from webapp.prices.forms import DiscountForm, ImportForm, RateForm
 
 MOST_SHOWN = 20
@@ -76,7 +76,7 @@ def import_rates(request: PersonRequest) -> HttpResponse:
 def end_rate(request: PersonRequest, price_id: int) -> HttpResponse:
     """Ends a rate. It holds until now; what it priced keeps its cost."""
     row = get_object_or_404(scope.own_rates_of(request.workspace), pk=price_id)
-    return _ended(request, changes.end(row, request.user, timezone.now()))
+    return _ended(request, changes.stop_rate(row, request.user, timezone.now()))
 
 
 @owners_only
@@ -84,13 +84,13 @@ def end_rate(request: PersonRequest, price_id: int) -> HttpResponse:
 def end_discount(request: PersonRequest, discount_id: int) -> HttpResponse:
     """Ends a discount. It holds until now; what it priced keeps its cost."""
     row = get_object_or_404(scope.discounts_of(request.workspace), pk=discount_id)
-    return _ended(request, changes.end(row, request.user, timezone.now()))
+    return _ended(request, changes.stop_rate(row, request.user, timezone.now()))
 
 
 @require_safe
 def as_csv(request: PersonRequest) -> StreamingHttpResponse:
     """Answers the own rates as CSV that `import_rates` accepts."""
-    own = (plain(row) for row in scope.own_rates_of(request.workspace))
+    own = (to_price_row(row) for row in scope.own_rates_of(request.workspace))
     answer = StreamingHttpResponse(csv_rows.lines(own), content_type="text/csv; charset=utf-8")
     answer["Content-Disposition"] = 'attachment; filename="rates.csv"'
     return answer

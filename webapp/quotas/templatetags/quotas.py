@@ -21,5 +21,5 @@ def quota_notice(context: template.Context) -> dict[str, Any]:
     workspace: Workspace | None = getattr(request, "workspace", None)
     if request is None or workspace is None:
         return {"lines": []}
-    lines = usage.pressing(workspace)
+    lines = usage.pressing_quotas(workspace)
     return {"lines": [line for line in lines if line.state == "over" or request.is_owner]}

@@ -18,7 +18,7 @@ from webapp.accounts import audit
 from webapp.accounts.access import PersonRequest, changed_by_owners
 from webapp.retention import scope
 from webapp.retention.forms import FIELDS, RetentionForm
-from webapp.retention.plan import Doomed, plan
+from webapp.retention.plan import PlannedDeletion, plan
 
 KINDS = {
     "raw": "single samples",
@@ -60,7 +60,7 @@ def retention(request: PersonRequest) -> HttpResponse:
     return render(request, "retention/retention.html", context)
 
 
-def sums(doomed: list[Doomed]) -> list[Sum]:
+def sums(doomed: list[PlannedDeletion]) -> list[Sum]:
     """Return the sums by kind, in the order of `KINDS`."""
     ordered = sorted(doomed, key=lambda item: list(KINDS).index(item.kind))
     grouped = ((kind, list(items)) for kind, items in groupby(ordered, key=lambda item: item.kind))

@@ -16,7 +16,7 @@ from webapp.rulebook import changes, preview
 from webapp.rulebook.forms import ParametersForm, WorkspaceRulesForm
 from webapp.runs.models import Job
 from webapp.runs.scope import jobs_of
-from webapp.thresholds.values import resolved, set_by, values_of
+from webapp.thresholds.values import resolve_values, set_by, values_of
 
 
 @changed_by_owners
@@ -27,7 +27,7 @@ def of_workspace(request: PersonRequest) -> HttpResponse:
     """
     workspace = request.workspace
     own, preset = set_by(workspace), cast(Preset, workspace.preset)
-    form = WorkspaceRulesForm(own, resolved(preset, []), request.POST or None, preset)
+    form = WorkspaceRulesForm(own, resolve_values(preset, []), request.POST or None, preset)
     return _answer(request, form, None, can_change=request.is_owner)
 
 

@@ -28,7 +28,7 @@ def apply(row: Model, change: Change) -> None:
         setattr(row, name, after)
 
 
-def plain(change: Change) -> Change:
+def to_json(change: Change) -> Change:
     """Return the change with amounts as text, which JSON keeps exactly."""
     return {name: (_plain(before), _plain(after)) for name, (before, after) in change.items()}
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from advisor.pricing.catalogue import catalogue
 from webapp.accounts import audit
 from webapp.runs import locks
-from webapp.runs.editing.changes import Actor, Change, plain
+from webapp.runs.editing.changes import Actor, Change, to_json
 from webapp.runs.models import Node, Run
 from webapp.runs.signals import history_changed, machine_corrected
 
@@ -41,7 +41,7 @@ class UnpricedMachineError(Exception):
 
 
 @transaction.atomic
-def correct(
+def correct_machines(
     run: Run,
     by: Actor,
     values: Said,
@@ -76,17 +76,17 @@ def similar_types(name: str) -> list[str]:
 
 
 @transaction.atomic
-def take_back(run: Run, by: Actor) -> Run:
+def restore_agent_values(run: Run, by: Actor) -> Run:
     """Restore the agent's values on every machine."""
     held = locks.run(run.pk)
-    return _set_all(held, by, [(node, declared(node)) for node in nodes_of(held)])
+    return _set_all(held, by, [(node, declared_values(node)) for node in nodes_of(held)])
 
 
 def nodes_of(run: Run) -> list[Node]:
     return list(Node.objects.filter(attempt__run=run).order_by("number"))
 
 
-def declared(node: Node) -> dict[str, str]:
+def declared_values(node: Node) -> dict[str, str]:
     """Return the agent's values of corrected fields."""
     return {field: node.declared[field] for field in FIELDS if field in node.declared}
 
@@ -102,7 +102,7 @@ def _set_all(run: Run, by: Actor, wanted: list[tuple[Node, Said]]) -> Run:
     priced = locks.run(run.pk)
     if priced.cost_usd != run.cost_usd:
         change["cost_usd"] = (run.cost_usd, priced.cost_usd)
-    audit.record(run.workspace, by, "machine.corrected", str(run), plain(change))
+    audit.record(run.workspace, by, "machine.corrected", str(run), to_json(change))
     history_changed.send(sender=Run, job=run.job, since=run.began_at)
     return priced
 

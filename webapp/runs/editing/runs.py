@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from webapp.accounts import audit
 from webapp.runs import locks
-from webapp.runs.editing.changes import Actor, Change, apply, changes, plain
+from webapp.runs.editing.changes import Actor, Change, apply, changes, to_json
 from webapp.runs.models import Run
 from webapp.runs.signals import history_changed
 
@@ -50,7 +50,7 @@ def bill(run: Run, by: Actor, usd: Decimal | None) -> Run:
     entered = (audit.name_of(by), timezone.now())
     held.billed_by, held.billed_at = ("", None) if usd is None else entered
     held.save(update_fields=["billed_usd", "billed_by", "billed_at"])
-    audit.record(held.workspace, by, "run.billed", str(held), plain(change))
+    audit.record(held.workspace, by, "run.billed", str(held), to_json(change))
     return held
 
 

@@ -94,12 +94,12 @@ class RunQuerySet(models.QuerySet["Run"]):
     def newest_first(self) -> RunQuerySet:
         return self.order_by(began().desc(), "-number")
 
-    def before(self, run: Run) -> RunQuerySet:
+    def began_before(self, run: Run) -> RunQuerySet:
         # The bound is redundant, but lets the database use the index.
         earlier = Q(began__lt=run.began_at) | Q(began=run.began_at, number__lt=run.number)
         return self.alias(began=began()).filter(earlier, began__lte=run.began_at)
 
-    def after(self, run: Run) -> RunQuerySet:
+    def began_after(self, run: Run) -> RunQuerySet:
         later = Q(began__gt=run.began_at) | Q(began=run.began_at, number__gt=run.number)
         return self.alias(began=began()).filter(later, began__gte=run.began_at)
 

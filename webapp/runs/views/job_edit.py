@@ -26,7 +26,7 @@ MOST_OTHERS = 500
 def edit_job(request: PersonRequest, job_uuid: UUID) -> HttpResponse:
     """Edits the job's name, the default owner and tags of its runs, and its metrics."""
     job = get_object_or_404(scope.jobs_of(request.workspace), uuid=job_uuid)
-    form = JobForm(request.POST) if request.method == "POST" else JobForm.of(job)
+    form = JobForm(request.POST) if request.method == "POST" else JobForm.from_job(job)
     if request.method == "POST" and form.is_valid() and _save(request, job, form):
         messages.success(request, "Saved.")
         return redirect("dashboard:job", job.uuid)
@@ -85,7 +85,7 @@ def _page(request: PersonRequest, job: Job, **forms: Any) -> HttpResponse:
     others = scope.jobs_of(request.workspace).exclude(pk=job.pk).order_by("name")
     context = {
         "job": job,
-        "form": JobForm.of(job),
+        "form": JobForm.from_job(job),
         "merge_form": MergeForm(),
         "others": list(others.values_list("name", flat=True)[:MOST_OTHERS]),
         "merged": scope.merged_jobs_of(request.workspace).filter(merged_into=job),

@@ -24,7 +24,7 @@ from webapp.runs.models import Run
 def edit_run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """Edits note, owner, tags, and use as a baseline."""
     run = scope.run_or_404(request.workspace, run_id)
-    form = RunForm(request.POST) if request.method == "POST" else RunForm.of(run)
+    form = RunForm(request.POST) if request.method == "POST" else RunForm.from_run(run)
     if request.method == "POST" and form.is_valid():
         runs.edit(run, request.user, form.values())
         messages.success(request, "Saved.")
@@ -55,7 +55,7 @@ def correct_machine(request: PersonRequest, run_id: UUID) -> HttpResponse:
         return _page(request, run, machine_form=form)
     is_confirmed = bool(request.POST.get("is_confirmed"))
     try:
-        priced = machines.correct(
+        priced = machines.correct_machines(
             run, request.user, form.values(), form.node_number, is_confirmed=is_confirmed
         )
     except machines.UnpricedMachineError as doubt:
@@ -69,7 +69,7 @@ def correct_machine(request: PersonRequest, run_id: UUID) -> HttpResponse:
 def take_back_correction(request: PersonRequest, run_id: UUID) -> HttpResponse:
     """Restores the agent's values on every machine."""
     run = scope.run_or_404(request.workspace, run_id)
-    priced = machines.take_back(run, request.user)
+    priced = machines.restore_agent_values(run, request.user)
     messages.success(request, f"The agent's values were restored. {_costs(priced)}")
     return redirect("dashboard:run", run.pk)
 
@@ -84,8 +84,8 @@ def _page(request: PersonRequest, run: Run, **forms: Any) -> HttpResponse:
     nodes = machines.nodes_of(run)
     context = {
         "run": run,
-        "form": RunForm.of(run),
-        "bill_form": BillForm.of(run),
+        "form": RunForm.from_run(run),
+        "bill_form": BillForm.from_run(run),
         "machine_form": MachineForm(nodes),
         "nodes": nodes,
         "corrected": [node for node in nodes if node.declared],

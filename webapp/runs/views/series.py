@@ -22,7 +22,7 @@ from django.views.decorators.http import require_safe
 from advisor.store import step_series
 from advisor.store.chart_plan import buckets_of
 from advisor.store.opening import open_store
-from advisor.store.room import TooLargeError
+from advisor.store.room import RoomExceededError
 from advisor.store.series import SeriesView, read_series
 from webapp.accounts.access import PersonRequest
 from webapp.http.downloads import attachment_header
@@ -31,13 +31,13 @@ from webapp.runs import scope
 from webapp.runs.history import chart_history, nodes_of
 from webapp.runs.models import Run
 
-AnyWindow = TypeVar("AnyWindow", bound="Window")
+AnyWindow = TypeVar("AnyWindow", bound="SeriesWindow")
 MOST_BUCKETS, DEFAULT_BUCKETS, MOST_NAMES = 2000, 400, 64
 SIGNIFICANT_DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Window:
+class SeriesWindow:
     """Part of a run to read, from `start_seconds` to `end_seconds` since the run's start."""
 
     start_seconds: float
@@ -58,7 +58,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Asked(Window):
+class SeriesRequest(SeriesWindow):
     """Some series of a part of a run."""
 
     names: tuple[str, ...]
@@ -87,7 +87,7 @@ def _run(request: PersonRequest, run_id: UUID) -> Run:
 def answer(
     request: HttpRequest,
     run: Run,
-    write: Callable[[Run, Asked, list[SeriesView]], HttpResponse],
+    write: Callable[[Run, SeriesRequest, list[SeriesView]], HttpResponse],
 ) -> HttpResponse:
     """Answers a query about a run that the person may see; 304 if nothing has changed."""
     return unless_known(request, run, _asked, lambda asked: write(run, asked, _read(run, asked)))
@@ -111,7 +111,7 @@ def unless_known(
         return fresh
     try:
         response = respond(asked)
-    except TooLargeError as error:
+    except RoomExceededError as error:
         detail = f"The run has {error}."
         return Problem(422, detail, "from", "Ask for fewer hours.").response()
     response["ETag"] = etag
@@ -119,7 +119,7 @@ def unless_known(
     return response
 
 
-def _read(run: Run, asked: Asked) -> list[SeriesView]:
+def _read(run: Run, asked: SeriesRequest) -> list[SeriesView]:
     times = asked.times(run)
     if times is None:
         return []
@@ -133,14 +133,14 @@ def _read(run: Run, asked: Asked) -> list[SeriesView]:
     return views
 
 
-def _asked(request: HttpRequest, run: Run) -> Asked:
+def _asked(request: HttpRequest, run: Run) -> SeriesRequest:
     names = tuple(name for name in request.GET.get("names", "").split(",") if name)
     if not names or len(names) > MOST_NAMES:
         raise Problem(400, "No series is named, or too many are.", "names", "Send 1 to 64 names.")
-    return Asked(**vars(window(request, run)), names=names)
+    return SeriesRequest(**vars(window(request, run)), names=names)
 
 
-def window(request: HttpRequest, run: Run) -> Window:
+def window(request: HttpRequest, run: Run) -> SeriesWindow:
     """Return the part of the run that the query asks for. Raises Problem."""
     length = run.duration.total_seconds() if run.duration else 0.0
     start = _number(request, "from", 0.0)
@@ -149,7 +149,7 @@ def window(request: HttpRequest, run: Run) -> Window:
     if not 1 <= buckets <= MOST_BUCKETS:
         detail = f"{buckets:g} is outside 1..{MOST_BUCKETS}."
         raise Problem(400, detail, "buckets", "Send a number within the range.")
-    return Window(max(start, 0.0), end, int(buckets))
+    return SeriesWindow(max(start, 0.0), end, int(buckets))
 
 
 def _number(request: HttpRequest, field: str, default: float) -> float:
@@ -162,7 +162,7 @@ def _number(request: HttpRequest, field: str, default: float) -> float:
     return value
 
 
-def json_answer(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
+def json_answer(run: Run, asked: SeriesRequest, views: list[SeriesView]) -> HttpResponse:
     started_at = run.started_at.isoformat() if run.started_at else None
     document = {
         "started_at": started_at,
@@ -186,10 +186,10 @@ def _document(view: SeriesView, offset_seconds: float) -> dict[str, Any]:
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
-    return plain(values, SIGNIFICANT_DIGITS)
+    return round_values(values, SIGNIFICANT_DIGITS)
 
 
-def plain(values: np.ndarray, digits: int) -> list[float | None]:
+def round_values(values: np.ndarray, digits: int) -> list[float | None]:
     """Return the values rounded to significant digits; None for unknown ones."""
     known = np.isfinite(values)
     size = np.abs(np.where(known & (values != 0), values, 1.0))
@@ -202,7 +202,7 @@ def plain(values: np.ndarray, digits: int) -> list[float | None]:
     return list(found.tolist())
 
 
-def _csv(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
+def _csv(run: Run, asked: SeriesRequest, views: list[SeriesView]) -> HttpResponse:
     text = io.StringIO()
     lines = csv.writer(text)
     lines.writerow(["time_utc", "seconds", "node", "series", "unit", "min", "mean", "max"])
@@ -212,7 +212,7 @@ def _csv(run: Run, asked: Asked, views: list[SeriesView]) -> HttpResponse:
     return HttpResponse(text.getvalue(), content_type="text/csv", headers=headers)
 
 
-def _lines(view: SeriesView, asked: Asked, started_at: datetime | None):  # type: ignore[no-untyped-def]
+def _lines(view: SeriesView, asked: SeriesRequest, started_at: datetime | None):  # type: ignore[no-untyped-def]
     columns = (view.t_seconds + asked.start_seconds, view.minimum, view.mean, view.maximum)
     for seconds, *values in zip(*(_plain(column) for column in columns), strict=True):
         moment = started_at + timedelta(seconds=seconds or 0.0) if started_at else None

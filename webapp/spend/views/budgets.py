@@ -25,7 +25,7 @@ from webapp.spend.forms import BudgetForm, FiguresForm
 def budgets(request: PersonRequest) -> HttpResponse:
     """Shows the budgets, the worst state first."""
     now = timezone.now()
-    month = months.current(request.workspace, now)
+    month = months.current_month(request.workspace, now)
     context = {
         "month": month,
         "lines": standings(request.workspace, scope.budgets_of(request.workspace), now),
@@ -49,7 +49,7 @@ def new_budget(request: PersonRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         budget = form.budget()
         budget.workspace = request.workspace
-        changes.make(budget, request.user)
+        changes.create_budget(budget, request.user)
         messages.success(request, "Added.")
         return redirect("spend:budgets")
     return render(request, "spend/edit_budget.html", {"form": form})

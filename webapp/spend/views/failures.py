@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.analysis.selectors.failures import Failure, failures_between
+from webapp.analysis.selectors.failures import FailureLine, failures_between
 from webapp.http.downloads import plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job
@@ -42,13 +42,13 @@ def failures(request: PersonRequest) -> HttpResponse:
     month and an unknown job.
     """
     month, job = _month(request), _job(request)
-    present = months.current(request.workspace, timezone.now())
+    present = months.current_month(request.workspace, timezone.now())
     context = {
         "month": month,
         "job": job,
         "table": failures_between(request.workspace, month.start, month.end, job),
-        "earlier": month.shifted(-1),
-        "later": month.shifted(1) if month != present else None,
+        "earlier": month.months_later(-1),
+        "later": month.months_later(1) if month != present else None,
     }
     return render(request, "spend/failures.html", context)
 
@@ -68,7 +68,7 @@ def as_csv(request: PersonRequest) -> HttpResponse:
     return answer
 
 
-def _cells(failure: Failure) -> list[object]:
+def _cells(failure: FailureLine) -> list[object]:
     return [
         failure.at.isoformat(),
         plain_cell(str(failure.run.job)),
@@ -99,6 +99,6 @@ def _job(request: PersonRequest) -> Job | None:
 
 def _month(request: PersonRequest) -> Month:
     try:
-        return months.parsed(request.GET.get("month", ""), request.workspace, timezone.now())
+        return months.parse_month(request.GET.get("month", ""), request.workspace, timezone.now())
     except ValueError as error:
         raise Http404(str(error)) from None

@@ -18,7 +18,7 @@ from webapp.http.downloads import plain_cell
 from webapp.spend import months
 from webapp.spend.bars import month_bars
 from webapp.spend.scope import priced_parts_of
-from webapp.spend.table import BY, JOB, Line, Table, table
+from webapp.spend.table import BY, JOB, SpendLine, Table, table
 
 COLUMNS = (
     "runs",
@@ -35,13 +35,13 @@ COLUMNS = (
 def spend(request: PersonRequest) -> HttpResponse:
     """Shows the spend of `?month=2026-11&by=tag&key=team`; 404 for an invalid month."""
     month_spend = _table(request)
-    present = months.current(request.workspace, timezone.now())
+    present = months.current_month(request.workspace, timezone.now())
     context = {
         "table": month_spend,
         "by": BY,
         "bars": month_bars(request.workspace, month_spend.month),
-        "earlier": month_spend.month.shifted(-1),
-        "later": month_spend.month.shifted(1) if month_spend.month != present else None,
+        "earlier": month_spend.month.months_later(-1),
+        "later": month_spend.month.months_later(1) if month_spend.month != present else None,
         "is_present": month_spend.month == present,
         "old_prices": old_prices_of(_parts(request, month_spend)),
     }
@@ -72,7 +72,7 @@ def as_csv(request: PersonRequest) -> HttpResponse:
     return answer
 
 
-def _cells(month_spend: Table, line: Line) -> list[object]:
+def _cells(month_spend: Table, line: SpendLine) -> list[object]:
     month = line.label if month_spend.by == "month" else str(month_spend.month)
     sums = (line.usd, line.billed_usd, line.counted_usd, line.difference_usd)
     plain = ["" if usd is None else f"{usd:f}" for usd in sums]
@@ -84,7 +84,7 @@ def _table(request: PersonRequest) -> Table:
     if by not in BY:
         raise Http404("There is no such table.")
     try:
-        month = months.parsed(request.GET.get("month", ""), request.workspace, timezone.now())
+        month = months.parse_month(request.GET.get("month", ""), request.workspace, timezone.now())
     except ValueError as error:
         raise Http404(str(error)) from None
     return table(request.workspace, month, by, request.GET.get("key", ""))

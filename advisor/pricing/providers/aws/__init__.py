@@ -16,7 +16,7 @@ from advisor.pricing.providers.aws.services import (
     SAGEMAKER_PREFIX,
     SERVICES,
 )
-from advisor.pricing.providers.provider import Page, PriceSource, Provider
+from advisor.pricing.providers.provider import PricePage, PriceSource, Provider
 
 MACHINES, SPOT = "machines", "spot"
 
@@ -58,7 +58,7 @@ class Aws(Provider):
         token: str,
         since: datetime,
         instance_types: Sequence[str],
-    ) -> Iterator[Page[Any]]:
+    ) -> Iterator[PricePage[Any]]:
         # boto3 takes 30 MB, so only processes that query AWS import it.
         from advisor.pricing.providers.aws import pages
 

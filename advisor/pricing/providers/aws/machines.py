@@ -27,7 +27,7 @@ class _Accelerators:
     fraction: float = 1.0
 
 
-def described(entry: Mapping[str, Any], seen: date) -> InstanceType:
+def read_machine(entry: Mapping[str, Any], seen: date) -> InstanceType:
     """Convert one entry of the answer's `InstanceTypes`.
 
     Args:

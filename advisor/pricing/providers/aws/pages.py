@@ -13,12 +13,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.price import PriceKey
-from advisor.pricing.providers.aws.machines import described
+from advisor.pricing.providers.aws.machines import read_machine
 from advisor.pricing.providers.aws.offers import SERVICE_CODES, filters, offer
 from advisor.pricing.providers.aws.services import EC2, NAME
 from advisor.pricing.providers.provider import (
     Offer,
-    Page,
+    PricePage,
     ProviderError,
     SpotPrice,
     TokenRefusedError,
@@ -42,7 +42,7 @@ def has_credentials() -> bool:
     return boto3.Session().get_credentials() is not None
 
 
-def offers(service: str, region: str, token: str = "") -> Iterator[Page[Offer]]:
+def offers(service: str, region: str, token: str = "") -> Iterator[PricePage[Offer]]:
     """Yield the on-demand prices of one service in one region."""
     client: Any = boto3.client("pricing", region_name=PRICE_LIST_REGION, config=_RETRIES)
     question = {
@@ -53,12 +53,12 @@ def offers(service: str, region: str, token: str = "") -> Iterator[Page[Offer]]:
     }
     for answer in _answers(client.get_products, question, token):
         read = (offer(service, entry) for entry in answer["PriceList"])
-        yield Page(tuple(each for each in read if each), answer.get("NextToken") or "")
+        yield PricePage(tuple(each for each in read if each), answer.get("NextToken") or "")
 
 
 def spot_prices(
     region: str, instance_types: Sequence[str], since: datetime, token: str = ""
-) -> Iterator[Page[SpotPrice]]:
+) -> Iterator[PricePage[SpotPrice]]:
     """Yield every change of spot prices since a time; AWS keeps 90 days of them."""
     question = {
         "InstanceTypes": list(instance_types),
@@ -68,15 +68,15 @@ def spot_prices(
     }
     for answer in _answers(_ec2(region).describe_spot_price_history, question, token):
         read = (_spot(region, entry) for entry in answer["SpotPriceHistory"])
-        yield Page(tuple(each for each in read if each), answer.get("NextToken") or "")
+        yield PricePage(tuple(each for each in read if each), answer.get("NextToken") or "")
 
 
-def machines(region: str, token: str = "") -> Iterator[Page[InstanceType]]:
+def machines(region: str, token: str = "") -> Iterator[PricePage[InstanceType]]:
     """Yield the instance types available in a region, with their hardware."""
     today = datetime.now(UTC).date()
     for answer in _answers(_ec2(region).describe_instance_types, {"MaxResults": 100}, token):
-        types = tuple(described(entry, today) for entry in answer["InstanceTypes"])
-        yield Page(types, answer.get("NextToken") or "")
+        types = tuple(read_machine(entry, today) for entry in answer["InstanceTypes"])
+        yield PricePage(types, answer.get("NextToken") or "")
 
 
 def _ec2(region: str) -> Any:

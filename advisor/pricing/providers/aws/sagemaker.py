@@ -24,7 +24,7 @@ _RATIO_DIGITS = Decimal("0.0001")
 
 
 @dataclass(frozen=True)
-class Ratio:
+class PriceRatio:
     """The ratio of SageMaker's to EC2's price, for a type, a family, or a class of types."""
 
     value: Decimal
@@ -33,17 +33,17 @@ class Ratio:
 
 
 @cache
-def _ratios() -> MappingProxyType[tuple[str, str], Ratio]:
+def _ratios() -> MappingProxyType[tuple[str, str], PriceRatio]:
     with (TABLES / NAME / "sagemaker_ratios.csv").open(newline="", encoding="utf-8") as lines:
         return MappingProxyType(
             {
-                (line["scope"], line["name"]): Ratio(Decimal(line["ratio"]), line["scope"])
+                (line["scope"], line["name"]): PriceRatio(Decimal(line["ratio"]), line["scope"])
                 for line in csv.DictReader(lines)
             }
         )
 
 
-def ratio(instance_type: str) -> Ratio | None:
+def ratio(instance_type: str) -> PriceRatio | None:
     """Return the ratio for `p4d.24xlarge` or `ml.p4d.24xlarge`; None for an unknown type."""
     name = instance_type.removeprefix(SAGEMAKER_PREFIX)
     machine = catalogue().get(name)

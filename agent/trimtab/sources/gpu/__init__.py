@@ -6,7 +6,8 @@ answered for five seconds, another one takes over without the GPU that hangs. Th
 GPU, a lost GPU or a driver with an error after 10 s, then after twice as long each time. The events
 `gpu_gap` and `gpu_back` mark each outage.
 
-What is dear to ask is asked rarely, and answered for the time since (`schedule.py`, `Span`).
+What is dear to ask is asked rarely, and answered for the time since (`schedule.py`,
+`SeriesSpan`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pathlib import Path
 
 from trimtab.sources.gpu.inventory import Inventory
 from trimtab.sources.gpu.outages import Outages, Record
-from trimtab.sources.gpu.reader import Reader
-from trimtab.sources.procfile import Reading, Span
+from trimtab.sources.gpu.reader import GpuReader
+from trimtab.sources.procfile import Reading, SeriesSpan
 from trimtab.wire import Gpu
 
 _PATIENCE_SECONDS = 0.025
@@ -64,7 +65,7 @@ class Gpus:
         self._outages = Outages(record)
         self._inventory = Inventory(on_list, environment)
         self._pids = pids
-        self._reader: Reader | None = None
+        self._reader: GpuReader | None = None
         self._left_hanging = 0
 
     def read(self) -> Reading:
@@ -80,7 +81,7 @@ class Gpus:
         if self._reader is not None and self._reader.is_alive():
             self._reader.settle(_SETTLING_SECONDS)
 
-    def take_spans(self) -> list[Span]:
+    def take_spans(self) -> list[SeriesSpan]:
         """Return what rare queries were answered since the last call."""
         spans = self._reader.spans if self._reader else ()
         return [spans.popleft() for _ in range(len(spans))] if spans else []
@@ -107,10 +108,10 @@ class Gpus:
             return
         self._reader = None
         if self._left_hanging < _MOST_LEFT_HANGING and self._outages.may_try(None):
-            self._reader = Reader(self._outages, self._inventory, self._pids)
+            self._reader = GpuReader(self._outages, self._inventory, self._pids)
             self._reader.start()
 
-    def _is_left_hanging(self, reader: Reader) -> bool:
+    def _is_left_hanging(self, reader: GpuReader) -> bool:
         busy_with, since = reader.busy_with
         limit = _OPENING_SECONDS if busy_with is None else _SILENT_SECONDS
         if not since or time.monotonic() - since <= limit:

@@ -11,7 +11,7 @@ import time
 from ctypes import c_void_p
 
 from trimtab.sources.gpu import nvml
-from trimtab.sources.procfile import Reading, Span
+from trimtab.sources.procfile import Reading, SeriesSpan
 
 _METRICS = {
     2: "sm_active_pct",
@@ -30,7 +30,9 @@ _MIB = 2**20
 class Activity:
     """Means since the previous answer, from two alternating samples."""
 
-    def __init__(self, handle: c_void_p, spans: list[Span], instance: int | None = None) -> None:
+    def __init__(
+        self, handle: c_void_p, spans: list[SeriesSpan], instance: int | None = None
+    ) -> None:
         """Prepare the samples. `instance` is a MIG slice of the GPU, for which there is no
         traffic.
         """
@@ -57,9 +59,9 @@ class Activity:
 
     def _add(self, name: str, since_ns: int, until_ns: int, value: float) -> None:
         if name not in self._totals:
-            self._spans.append(Span(name, since_ns, until_ns, value, value))
+            self._spans.append(SeriesSpan(name, since_ns, until_ns, value, value))
             return
         self.offers_traffic = True
         before = self._totals[name]
         self._totals[name] = before + value * _MIB * (until_ns - since_ns) / 1e9
-        self._spans.append(Span(name, since_ns, until_ns, before, self._totals[name]))
+        self._spans.append(SeriesSpan(name, since_ns, until_ns, before, self._totals[name]))

@@ -6,7 +6,7 @@ import time
 from ctypes import c_void_p
 
 from trimtab.sources.gpu import nvml
-from trimtab.sources.procfile import Reading, Span
+from trimtab.sources.procfile import Reading, SeriesSpan
 
 BUFFER_SECONDS = 10.0
 """The driver keeps samples a little longer than this (14 s on an H100 with driver 580)."""
@@ -17,7 +17,7 @@ _CLOCK_STEP_US = 1_000_000
 class BusySamples:
     """The samples since the last call, each as a span that ends when it was taken."""
 
-    def __init__(self, handle: c_void_p, spans: list[Span]) -> None:
+    def __init__(self, handle: c_void_p, spans: list[SeriesSpan]) -> None:
         self._handle, self._spans = handle, spans
         self._seen_us = 0
         """Wall time of the last sample, as the driver counts."""
@@ -35,6 +35,6 @@ class BusySamples:
         for at_us, per_cent in samples:
             since_us = max(self._seen_us, at_us - _LONGEST_SAMPLE_US)
             since_ns, until_ns = (1000 * (us - ahead_us) for us in (since_us, at_us))
-            self._spans.append(Span("busy_pct", since_ns, until_ns, per_cent, per_cent))
+            self._spans.append(SeriesSpan("busy_pct", since_ns, until_ns, per_cent, per_cent))
             self._seen_us = at_us
         return {}

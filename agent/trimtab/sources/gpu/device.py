@@ -22,7 +22,7 @@ from trimtab.sources.gpu.energy import Energy
 from trimtab.sources.gpu.inventory import Card
 from trimtab.sources.gpu.occupants import Occupants
 from trimtab.sources.gpu.schedule import Query, Schedule
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, Span, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, SeriesSpan, round_bytes
 
 _UTILISATION_SECONDS = 1.0
 _MEMORY_SECONDS = _SM_CLOCK_SECONDS = 2.0
@@ -71,9 +71,9 @@ class Device:
     def read(self, settles: bool = False) -> Reading:
         """Put the queries that are due; all of them if it `settles`. Raises NvmlError."""
         now = time.monotonic()
-        for query in self.schedule.due(now, settles):
+        for query in self.schedule.due_queries(now, settles):
             self._answer(query, now)
-        return {name: value for part in self._parts for name, value in part.known()}
+        return {name: value for part in self._parts for name, value in part.known_values()}
 
     def _answer(self, query: Query, now: float) -> None:
         try:
@@ -86,7 +86,7 @@ class Device:
                 for part in self._parts:
                     part.queries = [each for each in part.queries if each is not query]
 
-    def take_spans(self) -> list[Span]:
+    def take_spans(self) -> list[SeriesSpan]:
         return [span for part in self._parts for span in part.take_spans()]
 
     @property
@@ -106,22 +106,22 @@ class _Part:
     def __init__(self, entity: str) -> None:
         self._entity = entity
         self.queries: list[Query] = []
-        self.spans: list[Span] = []
+        self.spans: list[SeriesSpan] = []
 
-    def known(self) -> list[tuple[str, int | float | None]]:
+    def known_values(self) -> list[tuple[str, int | float | None]]:
         return [
             (f"{self._entity}.{name}", value)
             for query in self.queries
             for name, value in query.known.items()
         ]
 
-    def take_spans(self) -> list[Span]:
+    def take_spans(self) -> list[SeriesSpan]:
         taken = [span._replace(name=f"{self._entity}.{span.name}") for span in self.spans]
         self.spans.clear()
         return taken
 
 
-def _queries(handle: c_void_p, spans: list[Span]) -> list[Query]:
+def _queries(handle: c_void_p, spans: list[SeriesSpan]) -> list[Query]:
     """Return the queries about a whole GPU, and how often they are needed."""
     energy, memory_clock = Energy(handle), partial(_clock, handle, nvml.CLOCK_MEMORY)
     queries = [
@@ -143,7 +143,7 @@ def _queries(handle: c_void_p, spans: list[Span]) -> list[Query]:
     return queries + _activity(handle, spans)
 
 
-def _counters(handle: c_void_p, spans: list[Span]) -> list[Query]:
+def _counters(handle: c_void_p, spans: list[SeriesSpan]) -> list[Query]:
     wanted = {
         "throttled_power_cap_ns_total": fields.POWER_CAP,
         "throttled_thermal_ns_total": fields.THROTTLED,
@@ -155,7 +155,7 @@ def _counters(handle: c_void_p, spans: list[Span]) -> list[Query]:
     ]
 
 
-def _activity(handle: c_void_p, spans: list[Span]) -> list[Query]:
+def _activity(handle: c_void_p, spans: list[SeriesSpan]) -> list[Query]:
     """Return the queries for GPM and, unless GPM answers it too, for the traffic over PCIe."""
     activity = Activity(handle, spans) if nvml.offers_gpm(handle) else None
     counters = fields.FieldCounters(handle, fields.PCIE, spans)
@@ -170,7 +170,7 @@ def _activity(handle: c_void_p, spans: list[Span]) -> list[Query]:
     return [*gpm, pcie]
 
 
-def _slice_queries(whole: c_void_p, handle: c_void_p, spans: list[Span]) -> list[Query]:
+def _slice_queries(whole: c_void_p, handle: c_void_p, spans: list[SeriesSpan]) -> list[Query]:
     """Return the queries about a slice. NVML doesn't report slice utilisation; GPM reports slice
     activity if it is offered.
     """
@@ -216,7 +216,7 @@ def _utilisation(handle: c_void_p) -> Reading:
 
 
 def _memory_used(handle: c_void_p) -> Reading:
-    return {"memory_used_bytes": rounded(nvml.memory(handle).used, MEMORY_STEP_BYTES)}
+    return {"memory_used_bytes": round_bytes(nvml.memory(handle).used, MEMORY_STEP_BYTES)}
 
 
 def _clock(handle: c_void_p, kind: int) -> Reading:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ctypes import c_void_p
 
 from trimtab.sources.gpu import nvml
-from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, Reading, Span, rounded
+from trimtab.sources.procfile import TRAFFIC_STEP_BYTES, Reading, SeriesSpan, round_bytes
 
 _ALL_LINKS = 0xFFFFFFFF
 _PCIE_SENT, _PCIE_RECEIVED = 197, 198
@@ -18,11 +18,11 @@ _STEP_NS = 1_000_000
 
 
 def _traffic(size_bytes: int) -> int:
-    return rounded(size_bytes, TRAFFIC_STEP_BYTES)
+    return round_bytes(size_bytes, TRAFFIC_STEP_BYTES)
 
 
 def _duration_ns(duration_ns: int) -> int:
-    return rounded(duration_ns, _STEP_NS)
+    return round_bytes(duration_ns, _STEP_NS)
 
 
 _Field = tuple[int, int, str, Callable[[int], int]]
@@ -79,7 +79,7 @@ class Fields:
                 reading[name] = reading.get(name, 0) + converted(self._counted_on(value))
         return reading
 
-    def _counted_on(self, value: nvml.Field) -> int:
+    def _counted_on(self, value: nvml.FieldValue) -> int:
         number = value.count
         if value.number in _WRAPPING and number < _WRAP:
             known = self._counted.get(value.number, number)
@@ -87,7 +87,7 @@ class Fields:
             self._counted[value.number] = number
         return number
 
-    def _only_offered(self, values: Sequence[nvml.Field]) -> dict[str, int]:
+    def _only_offered(self, values: Sequence[nvml.FieldValue]) -> dict[str, int]:
         """Return the fields that the GPU offers. A driver without the two thermal counters may
         offer one for both.
         """
@@ -103,7 +103,7 @@ class Fields:
 class FieldCounters(Fields):
     """Counters that are read rarely: between two reads they are taken to have grown evenly."""
 
-    def __init__(self, handle: c_void_p, wanted: list[_Field], spans: list[Span]) -> None:
+    def __init__(self, handle: c_void_p, wanted: list[_Field], spans: list[SeriesSpan]) -> None:
         super().__init__(handle, wanted)
         self._spans = spans
         self._before: tuple[int, dict[str, int]] = (0, {})
@@ -115,6 +115,6 @@ class FieldCounters(Fields):
         counters, now_ns = self._read(), time.monotonic_ns()
         for name, value in counters.items():
             if name in before:
-                self._spans.append(Span(name, since_ns, now_ns, before[name], value))
+                self._spans.append(SeriesSpan(name, since_ns, now_ns, before[name], value))
         self._before = now_ns, counters
         return {}

@@ -66,7 +66,7 @@ class Inventory:
         unknown = Card(known.model, known.memory_bytes, "")
         cards = {number: self._cards[number] or unknown for number in sorted(self._cards)}
         open_ones = {number: card for number, card in cards.items() if number not in self._denied}
-        given = [allocated(visible, list(open_ones.values())) for visible in self._visible]
+        given = [allocated_cards(visible, list(open_ones.values())) for visible in self._visible]
         ours = dict(zip(open_ones, map(any, zip(*given))))
         return [
             Gpu(card.model, card.memory_bytes, card.uuid, ours.get(number, False))
@@ -74,7 +74,7 @@ class Inventory:
         ]
 
 
-def allocated(visible: str | None, cards: Sequence[Card]) -> list[bool]:
+def allocated_cards(visible: str | None, cards: Sequence[Card]) -> list[bool]:
     """Return which of the cards CUDA_VISIBLE_DEVICES (None: not set) allows a program to use.
 
     As CUDA reads it: numbers, UUIDs or beginnings of them, MIG slices; what comes after a word

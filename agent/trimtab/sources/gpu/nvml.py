@@ -106,7 +106,7 @@ class _Sample(Structure):
     _fields_ = (("at_us", c_ulonglong), ("value", _Value))
 
 
-class Field(Structure):
+class FieldValue(Structure):
     """One field's answer; `answer` is the driver's code."""
 
     _fields_ = (
@@ -124,7 +124,7 @@ class Field(Structure):
         return int(getattr(self.value, _VALUE_TYPES[self.type]))
 
 
-class Process(Structure):
+class GpuProcess(Structure):
     """A process on a GPU; `memory_bytes` is `UNKNOWN_MEMORY` where the driver doesn't know it."""
 
     _fields_ = (
@@ -337,27 +337,29 @@ def pcie_lanes(handle: c_void_p) -> int:
     return _number("nvmlDeviceGetCurrPcieLinkWidth", handle)
 
 
-def fields(handle: c_void_p, wanted: Sequence[tuple[int, int]]) -> Sequence[Field]:
+def fields(handle: c_void_p, wanted: Sequence[tuple[int, int]]) -> Sequence[FieldValue]:
     """Return the answers about fields, each wanted by its number and scope."""
-    answers = (Field * len(wanted))(*(Field(number=n, scope=scope) for n, scope in wanted))
+    answers = (FieldValue * len(wanted))(
+        *(FieldValue(number=n, scope=scope) for n, scope in wanted)
+    )
     _call("nvmlDeviceGetFieldValues", handle, c_int(len(wanted)), answers)
     return answers  # type: ignore[return-value] # an array of ctypes is one
 
 
-def processes(handle: c_void_p) -> list[Process]:
+def processes(handle: c_void_p) -> list[GpuProcess]:
     """Return the processes that compute on the GPU."""
     return _processes(handle, "nvmlDeviceGetComputeRunningProcesses_v3")
 
 
-def mps_processes(handle: c_void_p) -> list[Process]:
+def mps_processes(handle: c_void_p) -> list[GpuProcess]:
     """Return the processes that share the GPU through NVIDIA's Multi-Process Service."""
     return _processes(handle, "nvmlDeviceGetMPSComputeRunningProcesses_v3")
 
 
-def _processes(handle: c_void_p, name: str) -> list[Process]:
+def _processes(handle: c_void_p, name: str) -> list[GpuProcess]:
     room = 16
     while True:
-        count, found = c_uint(room), (Process * room)()
+        count, found = c_uint(room), (GpuProcess * room)()
         try:
             _call(name, handle, byref(count), found)
         except NvmlError as error:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from ctypes import c_void_p
 
 from trimtab.sources.gpu import nvml
-from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, rounded
+from trimtab.sources.procfile import MEMORY_STEP_BYTES, Reading, round_bytes
 
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"
 """The host's namespace. NVML reports process ids of the host, inside a container too."""
@@ -46,8 +46,8 @@ class Occupants:
             **_memory("other_memory_used_bytes", others),
         }
 
-    def _mps_clients(self) -> list[nvml.Process]:
-        clients: list[nvml.Process] = []
+    def _mps_clients(self) -> list[nvml.GpuProcess]:
+        clients: list[nvml.GpuProcess] = []
         with suppress(nvml.NvmlError):
             clients = nvml.mps_processes(self._handle)
         if clients and not self._has_told_mps:
@@ -56,7 +56,9 @@ class Occupants:
         return clients
 
 
-def _memory(name: str, processes: list[nvml.Process]) -> Reading:
+def _memory(name: str, processes: list[nvml.GpuProcess]) -> Reading:
     """Return the memory; unknown if the driver doesn't know it of one of the processes."""
     sizes = [process.memory_bytes for process in processes]
-    return {} if nvml.UNKNOWN_MEMORY in sizes else {name: rounded(sum(sizes), MEMORY_STEP_BYTES)}
+    return (
+        {} if nvml.UNKNOWN_MEMORY in sizes else {name: round_bytes(sum(sizes), MEMORY_STEP_BYTES)}
+    )

@@ -44,7 +44,7 @@ class Outages:
         outage.pause_seconds = min(2 * outage.pause_seconds, _LONGEST_PAUSE_SECONDS)
         outage.try_at = now + outage.pause_seconds
 
-    def ended(self, gpu: int | None) -> None:
+    def end_outage(self, gpu: int | None) -> None:
         outage = self._known.pop(gpu, None)
         if outage is not None:
             seconds = round(time.monotonic() - outage.since, 1)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.sources.gpu.inventory import Inventory
 from trimtab.sources.gpu.outages import Outages
-from trimtab.sources.procfile import Reading, Span
+from trimtab.sources.procfile import Reading, SeriesSpan
 
 if TYPE_CHECKING:
     from trimtab.sources.gpu.device import Device
@@ -22,7 +22,7 @@ _XID_SECONDS = 5.0
 _LOADED_READS = 5
 
 
-class Reader(threading.Thread):
+class GpuReader(threading.Thread):
     """Lists the GPUs, then reads all of them at each request."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Reader(threading.Thread):
         self._outages, self._inventory, self._pids = outages, inventory, pids
         self._asked, self._answered = threading.Event(), threading.Event()
         self._reading: Reading = {}
-        self.spans: deque[Span] = deque()
+        self.spans: deque[SeriesSpan] = deque()
         self.answered_until_ns = math.inf
         self._settles = False
         self._reads = 0
@@ -94,7 +94,7 @@ class Reader(threading.Thread):
         count = nvml.device_count()
         if self._is_abandoned:
             return
-        self._outages.ended(None)
+        self._outages.end_outage(None)
         self._devices = dict.fromkeys(range(count))
         for number in self._devices:
             self._inventory.expect(number)
@@ -154,7 +154,7 @@ class Reader(threading.Thread):
                 self._outages.began(number, error.reason)
             return {}
         if not self._is_abandoned:
-            self._outages.ended(number)
+            self._outages.end_outage(number)
         return reading
 
     def _opened(self, number: int) -> Device:

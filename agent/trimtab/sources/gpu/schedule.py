@@ -97,7 +97,7 @@ class Schedule:
         self._read_at = self._planned_at = 0.0
         self._tick_seconds = 0.5
 
-    def due(self, now: float, settles: bool = False) -> list[Query]:
+    def due_queries(self, now: float, settles: bool = False) -> list[Query]:
         """Return the queries to ask at this read; all of them if it settles."""
         if self._reads:
             self._tick_seconds += _TICK_WEIGHT * (now - self._read_at - self._tick_seconds)
