@@ -18,6 +18,15 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples", "tools")
+NAMED = tuple(path for path in CODE if path != "tests")
+NAMES_SKIPPED = (
+    "advisor/importers",
+    "webapp/http",
+    "webapp/ingest",
+    "webapp/service",
+    "webapp/web_server",
+)
+"""The folders whose names are still to be made to mean something by themselves."""
 TYPED = ("rules", "advisor", "agent/trimtab", "webapp", "tools")
 AGENT, AGENT_CONFIG = "agent/trimtab", "agent/pyproject.toml"
 OLDEST = "3.9"
@@ -149,6 +158,7 @@ def checks() -> list[Stage]:
     read = (*DOCUMENTS, *CODE)
     # Tests of the wording check quote what it has to find.
     worded = [path for path in read if path != "tests"]
+    naming = [python, "tools/names.py", *NAMED, "--skip", *NAMES_SKIPPED]
     imports, vermin, djangofmt = (
         str(Path(python).with_name(name)) for name in ("lint-imports", "vermin", "djangofmt")
     )
@@ -164,6 +174,7 @@ def checks() -> list[Stage]:
         Stage("spelling", [python, "-m", "codespell_lib", *read]),
         Stage("wording", [python, "tools/wording.py", *worded]),
         Stage("docstrings", [python, "tools/docstrings.py", *CODE], always_shown=" a sentence"),
+        Stage("names", naming, always_shown=" their context"),
         Stage("import contracts", [imports, "--no-logo"], always_shown=" KEPT"),
         Stage("migrations", [*manage, "makemigrations", "--check", "--dry-run"]),
         Stage("system checks", [*manage, "check", "--fail-level", "WARNING"]),
