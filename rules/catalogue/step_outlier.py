@@ -285,12 +285,13 @@ def _rank(
     ordered = places[np.argsort(node.step_column("start_seconds")[places], kind="stable")]
     rest = ordered[1:]
     columns = ("start_seconds", "duration_seconds", "data_wait_seconds")
-    starts, lengths, waits = (node.step_column(name)[rest] for name in columns)
-    own = lengths - np.nan_to_num(waits, copy=False)
+    starts, lengths, own = (node.step_column(name)[rest] for name in columns)
+    # In place: most of a long run's memory is its steps.
+    np.subtract(lengths, np.nan_to_num(own, copy=False), out=own)
     own -= _recorded_seconds(node, end, phase, starts, lengths)
     np.maximum(own, _SHORTEST_SECONDS, out=own)
     limit, median, chance = _fence(own, values)
-    period, sizes = 1, np.ones(len(own))
+    period, sizes = 1, np.ones(1)
     long = np.flatnonzero(own > limit)
     if (found := _period(long, len(own))) is not None:
         period, ends = found
@@ -300,7 +301,8 @@ def _rank(
         lengths, own = (np.add.reduceat(each[whole], firsts) for each in (lengths, own))
         limit, median, chance = _fence(own / sizes, values)
     out = own > limit * sizes
-    outliers = starts[out], lengths[out], (own - median * sizes)[out]
+    excess = own[out] - median * np.broadcast_to(sizes, own.shape)[out]
+    outliers = starts[out], lengths[out], excess
     counts = len(rest), period, len(own)
     return _RankOutliers(node.key, *counts, median, *outliers, chance * len(own))
 
