@@ -185,6 +185,10 @@ class Recorder:
         loop.began_ns = monotonic_ns()
         loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_KNOWN
 
+    def forget_batches(self) -> None:
+        """Drop the samples of batches that no step has followed."""
+        self.loop.samples = self.loop.samples_of_no_fetch
+
     def record_wait(self, since_ns: int) -> None:
         self.loop.wait_ns += monotonic_ns() - since_ns
 

@@ -59,6 +59,25 @@ def test_keras_records_steps_epochs_evaluation_and_metrics(training):
     assert {"loss", "val_loss"} <= {e.data["name"] for e in service.events("metric")}
 
 
+KERAS_LOADER = """
+import keras, torch
+from torch.utils.data import DataLoader, TensorDataset
+from trimtab.integrations.keras import TrimtabCallback
+model = keras.Sequential([keras.layers.Dense(3)])
+model.compile(loss="mse", optimizer="sgd")
+loader = DataLoader(TensorDataset(torch.rand(72, 8), torch.rand(72, 3)), batch_size=16)
+model.fit(loader, epochs=2, verbose=0, callbacks=[CALLBACKS])
+"""
+
+
+@pytest.mark.parametrize("callback", ["", "TrimtabCallback()"])
+def test_the_batch_at_which_keras_looks_to_build_a_model_is_no_work(training, callback):
+    """The `fit` of the torch backend fetches a batch before the first epoch, to know the shapes."""
+    service = training("keras", KERAS_LOADER.replace("CALLBACKS", callback))
+    (steps,) = _steps(service)
+    assert steps.samples == [16, 16, 16, 16, 8] * 2
+
+
 LIGHTNING = """
 import pickle, torch, lightning
 from torch.utils.data import DataLoader, TensorDataset

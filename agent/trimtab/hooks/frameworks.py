@@ -230,10 +230,8 @@ def _keras_loop(callbacks: Any) -> CallbackLoop | None:
 
 
 def _keras_epoch_begins(loop: CallbackLoop, epoch: int) -> None:
-    loop.epoch_begins(epoch, waits_are_known=not _steps_fetch())
-    recorder = sdk.attached.recorder
-    if recorder and recorder.hook_sees_batches:
-        recorder.loop_begins()  # on torch `fit` has looked at a batch before, to build the model
+    # On torch `fit` has looked at a batch before, to build the model.
+    loop.epoch_begins(epoch, waits_are_known=not _steps_fetch(), has_looked=True)
 
 
 def _keras_batch_begins(loop: CallbackLoop, *_: Any) -> None:

@@ -37,7 +37,7 @@ def _callback() -> Any:
             self._loop = CallbackLoop()
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            self._loop.epoch_begins(epoch, waits_are_known=fetches_before)
+            self._loop.epoch_begins(epoch, waits_are_known=fetches_before, has_looked=True)
 
         def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
             if fetches_before:

@@ -18,12 +18,23 @@ class CallbackLoop:
         self._since_ns = 0
         self._phase: AbstractContextManager[None] | None = None
 
-    def epoch_begins(self, number: int, waits_are_known: bool = True) -> None:
+    def epoch_begins(
+        self, number: int, waits_are_known: bool = True, has_looked: bool = False
+    ) -> None:
+        """Note that an epoch begins.
+
+        Args:
+            waits_are_known: false if the step itself fetches its batch.
+            has_looked: batches may have been fetched before, with which nothing was trained.
+        """
         sdk.epoch(number)
         self._since_ns = monotonic_ns()
         recorder = sdk.attached.recorder
         if recorder and not recorder.hook_sees_batches:
             recorder.loop_begins(waits_are_known)
+        elif recorder and has_looked:
+            recorder.loop_begins()
+            recorder.forget_batches()
 
     def batch_begins(self) -> None:
         """Note that a batch arrived; the time since the last step is its data wait."""
