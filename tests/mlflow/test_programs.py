@@ -85,6 +85,15 @@ def test_a_request_that_is_repeated_logs_nothing_twice(mlflow):
     assert count_missing_segments(read_sessions(mlflow.judged(run_id))) == 0
 
 
+def test_the_same_point_in_another_request_is_one_value(mlflow):
+    """Clients log a run's metrics again for each model that they save, as with LightGBM."""
+    run_id = mlflow.start()
+    mlflow.log(run_id, ("loss", 0.5, 60, 0), ("loss", 0.25, 61, 1))
+    mlflow.log(run_id, ("loss", 0.25, 61, 1), ("loss", 0.125, 61, 1), ("best", 1.0, 61, 1))
+    values = [value for value, _, _ in mlflow.history(run_id, "loss")]
+    assert sorted(values) == [0.125, 0.25, 0.5]
+
+
 def test_a_parameter_keeps_its_value(mlflow):
     run_id = mlflow.start()
     for _ in range(2):

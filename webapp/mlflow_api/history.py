@@ -23,10 +23,15 @@ _SLACK = timedelta(hours=1)
 
 
 def points(tracked: TrackedRun, key: str) -> list[Point]:
-    """Return the values as `{key, value, timestamp, step}`, in the order of their times."""
+    """Return the values as `{key, value, timestamp, step}`, in the order of their times.
+
+    The same point is one, as in MLflow's server: clients log the metrics of a run again for each
+    model that they save.
+    """
     place = place_of(key)
     found = _events(tracked, key) if place is None else _samples(tracked, key, place)
-    return sorted(found, key=lambda point: (point["timestamp"], point["step"]))
+    distinct = {(each["timestamp"], each["step"], str(each["value"])): each for each in found}
+    return sorted(distinct.values(), key=lambda point: (point["timestamp"], point["step"]))
 
 
 def _readers(tracked: TrackedRun) -> Iterator[tuple[NodeReader, list[int]]]:
