@@ -185,3 +185,34 @@ def test_another_run_beside_it_is_named(tmp_path):
 def test_a_file_in_which_nothing_has_a_time_is_refused(records: list[Any], tmp_path):
     with pytest.raises(NotImportableError):
         read(wandb_file(tmp_path, records))
+
+
+def summary(update: dict[str, Any], *removed: str) -> bytes:
+    updated = b"".join(field(1, wandb_item(key, value)) for key, value in update.items())
+    return field(3, updated + b"".join(field(2, wandb_item(key, None)) for key in removed))
+
+
+def test_values_that_only_the_summary_has_are_metrics_at_the_end(tmp_path):
+    records = [
+        wandb_history(0, 0, loss=2.0),
+        summary({"loss": 2.0, "best": {"acc": 0.5}, "gone": 1, "_runtime": 60}),
+        wandb_history(60, 1, loss=1.0),
+        summary({"best": {"acc": 0.9}, "table": {"_type": "table-file"}, "words": "x"}, "gone"),
+        field(3, field(1, field(2, "acc") + field(2, "max") + field(16, "0.95"))),
+        EXIT,
+    ]
+    tally = Tally()
+    path = wandb_file(tmp_path, records)
+    recording = read(path, tally)
+    parts = [p for p in recording.parts(recording.nodes[0]) if isinstance(p, Happening)]
+
+    assert [(p.data["name"], p.data["value"]) for p in parts] == [
+        ("loss", 2), ("loss", 1), ("best.acc", 0.9), ("acc.max", 0.95),
+    ]  # fmt: skip
+    assert {p.time_ms for p in parts[2:]} == {(START + 60) * 1000}
+    assert {(each.why, each.count) for each in tally.skipped.values()} == {("no number", 2)}
+
+
+def test_a_run_with_a_summary_alone_is_read(tmp_path):
+    only = summary({"accuracy": 0.75, "_timestamp": START + 5.0})
+    assert metrics(read(wandb_file(tmp_path, [only, EXIT]))) == [("accuracy", 0.75, None)]

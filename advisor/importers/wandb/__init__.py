@@ -72,7 +72,7 @@ class WandbRecording(SamplesOnly):
         self._source, self._tally = source, tally
         self._path, *others = _candidates(source)
         tally.skip("files", "another run: import its folder alone", len(others))
-        self._run, self._first = Run(), math.inf
+        self._run, self._first, self._last = Run(), math.inf, 0.0
         self._labels: Counter[str] = Counter()
         self._look()
         if self._first == math.inf:
@@ -105,10 +105,14 @@ class WandbRecording(SamplesOnly):
                 continue
             if logged and logged.seconds is not None and is_possible(logged.seconds):
                 self._first = min(self._first, logged.seconds)
+                self._last = max(self._last, logged.seconds)
             if kind == messages.STATS and logged and len(self._labels) < _MOST_LABELS:
                 self._labels.update(filter(None, map(system.node_of, logged.values)))
         if is_possible(self._run.start_seconds):
             self._first = min(self._first, self._run.start_seconds)
+        said = self._run.summary.get("_timestamp")
+        if not self._last and isinstance(said, int | float) and is_possible(said):
+            self._first, self._last = min(self._first, said), said
 
     def _nodes(self) -> list[RecordedNode]:
         began_ms = int(self._first * 1000)
@@ -160,17 +164,34 @@ class WandbRecording(SamplesOnly):
                 yield round(logged.seconds * 1000), found
 
     def _metrics(self) -> Iterator[Happening]:
+        """Yield what was logged, and at the end what only the summary has."""
+        logged_keys: set[str] = set()
         for logged in self._rows(messages.HISTORY, Tally()):
             step = _whole(logged.step)
             for key, said in logged.values.items():
                 if key in _STEPS:
                     continue
+                logged_keys.add(key)
                 value = _number(said)
                 if value is None or logged.seconds is None:
                     self._tally.skip("values", "no number", 1, key)
                     continue
                 self._tally.take("metrics")
                 yield metric(round(logged.seconds * 1000), key, value, step)
+
+        yield from self._summary(logged_keys)
+
+    def _summary(self, logged_keys: set[str]) -> Iterator[Happening]:
+        at_ms = round(max(self._last, self._first) * 1000)
+        for key, said in self._run.summary.items():
+            if key in logged_keys or key.startswith("_"):
+                continue
+            value = _number(said)
+            if value is None:
+                self._tally.skip("values", "no number", 1, key)
+            else:
+                self._tally.take("metrics")
+                yield metric(at_ms, key, value, None)
 
     def _rows(self, wanted: int, tally: Tally) -> Iterator[Logged]:
         """Yield the rows of one kind that have a time."""

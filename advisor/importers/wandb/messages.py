@@ -16,14 +16,15 @@ from advisor.importers.protobuf import Body, Value
 from advisor.importers.recording import Machine
 from advisor.importers.stated import readable
 
-HISTORY, CONFIG, STATS, RUN, EXIT, ENVIRONMENT = 2, 5, 7, 17, 18, 26
+HISTORY, SUMMARY, CONFIG, STATS, RUN, EXIT, ENVIRONMENT = 2, 3, 5, 7, 17, 18, 26
 _KEY, _NESTED_KEY, _BOOLEAN, _INTEGER, _NUMBER, _JSON = 1, 2, 4, 5, 6, 16
 _HISTORY_ITEM, _HISTORY_STEP, _STEP_NUM = 1, 2, 1
 _CONFIG_UPDATE, _CONFIG_REMOVE = 1, 2
 _STATS_TIME, _STATS_ITEM = 2, 3
 _SECONDS, _NANOS = 1, 2
 _RUN_TEXTS = {1: "run_id", 3: "project", 6: "group", 7: "job_type", 8: "name", 13: "host"}
-_RUN_CONFIG, _RUN_TAGS, _RUN_START = 4, 10, 17
+_RUN_CONFIG, _RUN_SUMMARY, _RUN_TAGS, _RUN_START = 4, 5, 10, 17
+_SUMMARY_UPDATE, _SUMMARY_REMOVE = 1, 2
 _EXIT_CODE, _EXIT_NOT_COMPLETE = 1, 3
 _ENV_HOST, _ENV_CORES, _ENV_GPU_TYPE, _ENV_GPU_COUNT = 12, 17, 18, 19
 _ENV_MEMORY, _ENV_CPU, _ENV_NVIDIA = 21, 22, 24
@@ -31,7 +32,11 @@ _GPU_NAME, _GPU_MEMORY, _MEMORY_TOTAL, _CPU_MODEL = 1, 2, 1, 3
 _MOST_GPUS = 64
 _MOST_JSON_BYTES = 64 * 1024
 """The most bytes of a value. Larger ones are tables."""
-_MOST_CONFIG, _MOST_TAGS = 5_000, 100
+_MOST_CONFIG, _MOST_SUMMARY, _MOST_TAGS = 5_000, 5_000, 100
+_MOST_DEPTH = 8
+"""The most names of a nested value."""
+_TYPED = "_type"
+"""A key of values that are files, such as images and tables."""
 _OWN_CONFIG = "_wandb"
 
 
@@ -48,6 +53,8 @@ class Run:
     texts: dict[str, str] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
     config: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    """The last values of the run, or those that the script set; names of nested ones have dots."""
     start_seconds: float = 0.0
     exit_code: int | None = None
     machine: Machine = field(default_factory=Machine)
@@ -64,7 +71,7 @@ class Logged:
 
 def kind_of(record: Body) -> tuple[int, memoryview]:
     """Return the kind of a record, and its content. Raises DamagedError."""
-    known = (HISTORY, CONFIG, STATS, RUN, EXIT, ENVIRONMENT)
+    known = (HISTORY, SUMMARY, CONFIG, STATS, RUN, EXIT, ENVIRONMENT)
     for number, value in protobuf.fields(record):
         if number in known and isinstance(value, memoryview):
             return number, value
@@ -98,6 +105,8 @@ def add_to(run: Run, kind: int, content: Body) -> None:
     """Add what a record says of the run. Raises DamagedError."""
     if kind == CONFIG:
         _configure(run, content)
+    elif kind == SUMMARY:
+        _summarise(run, content)
     elif kind == RUN:
         _describe(run, content)
     elif kind == ENVIRONMENT:
@@ -160,12 +169,36 @@ def _configure(run: Run, content: Body) -> None:
             run.config.pop(key, None)
 
 
+def _summarise(run: Run, content: Body) -> None:
+    for number, value in protobuf.fields(content):
+        if not isinstance(value, memoryview):
+            continue
+        key, said = _item(value)
+        if number == _SUMMARY_REMOVE:
+            run.summary.pop(key, None)
+        elif number == _SUMMARY_UPDATE:
+            for name, each in _flat(key, said):
+                if name in run.summary or len(run.summary) < _MOST_SUMMARY:
+                    run.summary[name] = each
+
+
+def _flat(name: str, said: Any, depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the values within a nested one, such as the minimum of a metric."""
+    if not isinstance(said, dict) or _TYPED in said or depth > _MOST_DEPTH:
+        yield name, said
+        return
+    for key, each in said.items():
+        yield from _flat(f"{name}.{key}", each, depth + 1)
+
+
 def _describe(run: Run, content: Body) -> None:
     for number, value in protobuf.fields(content):
         if number in _RUN_TEXTS and protobuf.text(value):
             run.texts[_RUN_TEXTS[number]] = readable(protobuf.text(value))
         elif number == _RUN_CONFIG and isinstance(value, memoryview):
             _configure(run, value)
+        elif number == _RUN_SUMMARY and isinstance(value, memoryview):
+            _summarise(run, value)
         elif number == _RUN_TAGS and len(run.tags) < _MOST_TAGS:
             run.tags.append(readable(protobuf.text(value)))
         elif number == _RUN_START and isinstance(value, memoryview):
