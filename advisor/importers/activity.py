@@ -70,18 +70,24 @@ def union(start_us: Floats, end_us: Floats) -> tuple[Floats, Floats]:
 
 
 def busy_samples(
-    by_gpu: Mapping[int, tuple[Floats, Floats]], began_ms: int, ended_ms: int
+    by_gpu: Mapping[int, tuple[Floats, Floats]],
+    began_ms: int,
+    ended_ms: int,
+    entity: str = "gpu",
 ) -> Samples | None:
     """Return the share of each cell in which a kernel ran or memory was copied.
 
     Args:
+        entity: what the numbers are of, as in the names of series.
         by_gpu: number -> `union` of what ran on it, in Unix microseconds.
     """
     count = (ended_ms - began_ms) // CELL_MS
     if not by_gpu or not 1 < count <= _MOST_CELLS:
         return None
     columns = {
-        f"gpu{gpu}.busy_pct": _busy_pct(start - began_ms * 1000.0, end - began_ms * 1000.0, count)
+        f"{entity}{gpu}.busy_pct": _busy_pct(
+            start - began_ms * 1000.0, end - began_ms * 1000.0, count
+        )
         for gpu, (start, end) in sorted(by_gpu.items())
     }
     return Samples(CELL_MS, began_ms + CELL_MS * np.arange(1, count + 1), columns)

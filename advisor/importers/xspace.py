@@ -1,8 +1,9 @@
 """Profiles of TensorFlow and JAX: XSpace files (`plugins/profile/*/HOST.xplane.pb`).
 
 Field numbers: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/
-xplane.proto. A plane is a GPU, or the threads of a host; its lines are streams or threads. What a
-profiler derives from them later (lines such as `XLA Ops`) is left out: it is the same time again.
+xplane.proto. A plane is a GPU, a TPU, or the threads of a host; its lines are streams or threads.
+What a profiler derives from a GPU's streams later (lines such as `XLA Ops`) is left out: it is the
+same time again. A TPU has no streams: there `XLA Ops` is the only account of its time.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from advisor.importers.activity import (
 from advisor.importers.profiled import Profiled, training_steps
 from advisor.importers.protobuf import Body, DamagedError
 from advisor.importers.recording import (
+    Floats,
     NotImportableError,
     Part,
     RecordedNode,
@@ -42,6 +44,7 @@ from advisor.importers.tally import Tally
 from advisor.importers.times import is_possible
 from advisor.importers.trace_events import MOST_US
 from advisor.store.index import to_ms
+from rules.wording import write_count
 
 FORMAT = "TensorFlow or JAX profiler"
 _NAME = re.compile(r"(?:.*/)?(?P<host>[^/]*)\.xplane\.pb")
@@ -56,13 +59,30 @@ _LINE_NAME, _LINE_NS, _LINE_EVENTS = 2, 3, 4
 _EVENT_ID, _EVENT_OFFSET_PS, _EVENT_LENGTH_PS, _EVENT_STATS = 1, 2, 3, 4
 _MAP_KEY, _MAP_VALUE, _METADATA_NAME = 1, 2, 2
 _STAT_ID, _STAT_UNSIGNED, _STAT_SIGNED = 1, 3, 4
-_GPU, _HOST = re.compile(r"/device:GPU:(\d{1,3})"), "/host:"
+_DEVICE, _HOST = re.compile(r"/device:(GPU|TPU):(\d{1,3})"), "/host:"
 _ENVIRONMENT, _BEGUN = "Task Environment", "profile_start_time"
 """The plane and its statistic that say when times count from: Unix nanoseconds."""
-_STREAM = "Stream"
+_STREAM, _TPU_OPERATIONS, _TPU_STEPS = "Stream", "XLA Ops", "Steps"
+_TPU = "TPU"
+_COLLECTIVE = re.compile(
+    r"all-(?:reduce|gather|to-all)|reduce-scatter|collective-(?:permute|broadcast)|send|recv"
+)
+TPU_OPERATIONS = "TPU operations"
+_REPLACED, _MOST_REPLACED = b"\xef\xbf\xbd", 10
+"""The bytes that programs which take others for text write in their place, and how many of them the
+beginning of a good file may have."""
 _COPY = re.compile(r"mem(?:cpy|set)", re.IGNORECASE)
 _STEP_NUMBER = "step_num"
 """The statistic that marks a step: of TraceContext, or StepTraceAnnotation."""
+
+
+class _Device(NamedTuple):
+    kind: str
+    number: int
+
+    @property
+    def is_tpu(self) -> bool:
+        return self.kind == _TPU
 
 
 class _Span(NamedTuple):
@@ -79,8 +99,10 @@ class _Profile:
     """One file: one host."""
 
     host: str
-    busy: dict[int, list[_Span]] = field(default_factory=lambda: defaultdict(list))
+    busy: dict[_Device, list[_Span]] = field(default_factory=lambda: defaultdict(list))
     steps: list[_Span] = field(default_factory=list)
+    tpu_steps: dict[int, list[_Span]] = field(default_factory=dict)
+    """The steps that each TPU has a line of; used if the host marked none."""
     first_us: float = np.inf
     last_us: float = 0.0
     base_us: float = 0.0
@@ -119,13 +141,13 @@ class XSpaceRecording(Profiled):
             elif profile.last_us:
                 self._profiles[profile.host] = profile
         if not self._profiles:
-            raise NotImportableError("no operation with a time in its profiles")
+            raise NotImportableError(self._why_empty())
         for host, profile in self._profiles.items():
             self._shift_us[host] = self._dated(profile, imported_ms * 1000.0)
             self._times.shift(host, self._shift_us[host])
         self.nodes = [
             RecordedNode(host, int((each.first_us + self._shift_us[host]) // 1000),
-                         gpus=max(each.busy, default=-1) + 1)
+                         gpus=max((d.number for d in each.busy if not d.is_tpu), default=-1) + 1)
             for host, each in sorted(self._profiles.items())
         ]  # fmt: skip
 
@@ -133,18 +155,41 @@ class XSpaceRecording(Profiled):
         profile, shift_us = self._profiles[node.name], self._shift_us[node.name]
         ended_ms = int((profile.last_us + shift_us) // 1000) + 1
         yield Seen(ended_ms)
-        busy = {}
-        for gpu, spans in profile.busy.items():
-            start, end = np.array([span[:2] for span in spans]).T + shift_us
-            busy[gpu] = union(start, end)
-        if samples := busy_samples(busy, node.started_ms, ended_ms):
-            self._tally.take("samples", len(samples.times_ms) * len(samples.columns))
-            yield samples
-        if profile.steps:
-            self._tally.take("steps", len(profile.steps))
-            start, end = np.array([span[:2] for span in sorted(profile.steps)]).T
+        for kind in ("GPU", _TPU):
+            busy = {
+                device.number: union(*(np.array([span[:2] for span in spans]).T + shift_us))
+                for device, spans in profile.busy.items()
+                if device.kind == kind
+            }
+            if busy and kind == _TPU:
+                self._note_tpus(busy, profile)
+            if samples := busy_samples(busy, node.started_ms, ended_ms, kind.lower()):
+                self._tally.take("samples", len(samples.times_ms) * len(samples.columns))
+                yield samples
+        steps = profile.steps or next(iter(profile.tpu_steps.values()), [])
+        if steps:
+            self._tally.take("steps", len(steps))
+            start, end = np.array([span[:2] for span in sorted(steps)]).T
             rank = sorted(self._profiles).index(node.name)
             yield training_steps(rank, start + shift_us, end + shift_us)
+
+    def _note_tpus(self, busy: Mapping[int, tuple[Floats, Floats]], profile: _Profile) -> None:
+        length_us = max(profile.last_us - profile.first_us, 1.0)
+        mean_us = sum(float((end - start).sum()) for start, end in busy.values()) / len(busy)
+        self._tally.note(
+            f"{write_count(len(busy), 'TPU')}, busy for {mean_us / length_us:.0%} of the "
+            f"{length_us / 1e6:.3g} s that were profiled. There is no advice about TPUs."
+        )
+
+    def _why_empty(self) -> str:
+        """Return why the files have no operation."""
+        heads = (self._source.head(path) for path in _candidates(self._source))
+        if any(head.count(_REPLACED) > _MOST_REPLACED for head in heads):
+            return (
+                "the file was saved as text, so most of its bytes were replaced. Copy it again "
+                "from the machine that recorded it, as a binary file"
+            )
+        return "no operation with a time in its profiles"
 
     def _dated(self, profile: _Profile, imported_us: float) -> float:
         if is_possible(profile.first_us / 1e6):
@@ -172,11 +217,12 @@ class XSpaceRecording(Profiled):
     def _add_plane(self, profile: _Profile, plane: Body, path: str) -> None:
         try:
             name = next(map(protobuf.text, protobuf.children(plane, _PLANE_NAME)), "")
-            gpu = _GPU.fullmatch(name)
+            found = _DEVICE.fullmatch(name)
+            device = _Device(found[1], int(found[2])) if found else None
             names, marks = _metadata(plane, _PLANE_EVENTS), _metadata(plane, _PLANE_STATS)
             if name == _ENVIRONMENT:
                 profile.base_us = _begun_us(plane, marks)
-            if not gpu and not name.startswith(_HOST):
+            if device is None and not name.startswith(_HOST):
                 return
             steps = {number for number, said in marks.items() if said == _STEP_NUMBER}
         except DamagedError:
@@ -184,7 +230,7 @@ class XSpaceRecording(Profiled):
             return
         for line in protobuf.children(plane, _PLANE_LINES):
             try:
-                self._add_line(profile, line, names, steps, int(gpu[1]) if gpu else None, path)
+                self._add_line(profile, line, names, steps, device, path)
             except DamagedError:
                 self._tally.skip("lines", "damaged", 1, f"{path}, {name}")
 
@@ -194,13 +240,13 @@ class XSpaceRecording(Profiled):
         line: Body,
         names: Mapping[int, str],
         steps: set[int],
-        gpu: int | None,
+        device: _Device | None,
         path: str,
     ) -> None:
-        """Add a stream of a GPU, or a thread. Raises DamagedError."""
+        """Add a stream of a GPU, a line of a TPU, or a thread. Raises DamagedError."""
         head = {number: value for number, value in protobuf.fields(line) if number < _LINE_EVENTS}
-        is_stream = protobuf.text(head.get(_LINE_NAME, protobuf.EMPTY)).startswith(_STREAM)
-        if gpu is not None and (not is_stream or gpu >= MOST_GPUS):
+        line_name = protobuf.text(head.get(_LINE_NAME, protobuf.EMPTY))
+        if device is not None and not _is_account(device, line_name):
             return
         begun_us = protobuf.signed(head.get(_LINE_NS, 0)) / 1000
         spans = []
@@ -214,16 +260,27 @@ class XSpaceRecording(Profiled):
                 continue
             profile.events += 1
             spans.append(span)
-        self._take(profile, spans, gpu)
+        if device is not None and line_name == _TPU_STEPS:
+            profile.tpu_steps[device.number] = spans
+        else:
+            self._take(profile, spans, device)
 
-    def _take(self, profile: _Profile, spans: list[_Span], gpu: int | None) -> None:
+    def _take(self, profile: _Profile, spans: list[_Span], device: _Device | None) -> None:
         if not spans:
             return
         self._tally.take("operations", len(spans))
         profile.first_us = min(profile.first_us, *(span.start_us for span in spans))
         profile.last_us = max(profile.last_us, *(span.end_us for span in spans))
-        if gpu is not None:
-            profile.busy[gpu] += spans
+        if device is not None:
+            profile.busy[device] += spans
+        if device is not None and device.is_tpu:
+            for span, own_us, outer in own_times(spans):
+                category, name = _tpu_category(span.name), _operation(span.name)
+                self._sums.add(category, name, span.end_us - span.start_us, own_us)
+                caller = None if outer is None else (_tpu_category(outer.name), _named(outer))
+                self._place(profile.host, category, _named(span), caller)
+            return
+        if device is not None:
             for span in spans:
                 self._sums.add(_category(span.name), span.name, span.end_us - span.start_us)
                 self._place(profile.host, _category(span.name), span, None)
@@ -282,6 +339,35 @@ def _span(event: Body, begun_us: float, names: Mapping[int, str], steps: set[int
         return None
     name = names.get(number) or "(unknown)"
     return _Span(start_us, start_us + length_ps / 1e6, name, is_step)
+
+
+def _is_account(device: _Device, line_name: str) -> bool:
+    """Return whether the line is what ran on the device, and no other view of it."""
+    if device.number >= MOST_GPUS:
+        return False
+    if device.is_tpu:
+        return line_name in (_TPU_OPERATIONS, _TPU_STEPS)
+    return line_name.startswith(_STREAM)
+
+
+def _operation(name: str) -> str:
+    """Return a TPU's operation without its number. It is named as its line of the compiled program:
+    `fusion` of `%fusion.12 = f32[8] ...`.
+    """
+    said = name.partition(" = ")[0].removeprefix("%")
+    before, _, number = said.rpartition(".")
+    while before and number.isdecimal():
+        said = before
+        before, _, number = said.rpartition(".")
+    return said
+
+
+def _named(span: _Span) -> _Span:
+    return span._replace(name=_operation(span.name))
+
+
+def _tpu_category(name: str) -> str:
+    return COMMUNICATION if _COLLECTIVE.match(_operation(name)) else TPU_OPERATIONS
 
 
 def _category(name: str) -> str:

@@ -14,6 +14,7 @@ from advisor.importers.tally import Tally
 from advisor.importers.xspace import XSpaceRecording, opened
 from advisor.offline.importing import import_path
 from tests.imports.messages import START, field
+from tests.imports.reported import reported
 
 Event = tuple[str, float, float]
 """Name, start and length in ms."""
@@ -147,4 +148,49 @@ def test_a_file_without_an_operation_is_refused(body, tmp_path):
     path = tmp_path / "a.xplane.pb"
     path.write_bytes(body)
     with pytest.raises(NotImportableError):
+        read(path)
+
+
+def tpu(number: int = 0) -> Plane:
+    return Plane(f"/device:TPU:{number}")
+
+
+def test_the_operations_of_a_tpu_are_its_account(tmp_path):
+    device = tpu().line("XLA Modules", ("jit_step", 0, 400), ("jit_step", 600, 400))
+    device.line(
+        "XLA Ops",
+        ("%while.3 = (s32[]) while(...)", 0, 400),
+        ("%fusion.12 = f32[8,8] fusion(%p0), kind=kLoop", 100, 200),
+        ("%all-reduce.1 = f32[8] all-reduce(%fusion.12)", 600, 400),
+    )
+    device.line("Steps", ("0", 0, 400), ("1", 600, 400)).line("Async XLA Ops", ("copy", 0, 1000))
+    idle = tpu(1).line("XLA Ops", ("%fusion.12 = f32[8,8] fusion(%p0)", 0, 200))
+    tally = Tally()
+    recording = read(written(tmp_path, device, idle), tally)
+    samples, steps = list(recording.parts(recording.nodes[0]))[1:]
+
+    assert isinstance(samples, Samples)
+    assert isinstance(steps, Steps)
+    assert samples.columns["tpu0.busy_pct"].tolist() == [100] * 4 + [0] * 2 + [100] * 4
+    assert samples.columns["tpu1.busy_pct"].tolist() == [100] * 2 + [0] * 8
+    assert steps.duration_us.tolist() == [400_000, 400_000]
+    assert {(each.name, each.category, each.own_us) for each in recording.operators} == {
+        ("while", "TPU operations", 200_000),
+        ("fusion", "TPU operations", 400_000),
+        ("all-reduce", "communication", 400_000),
+    }
+    assert recording.nodes[0].gpus == 0
+    assert any("2 TPUs, busy for 50% of the 1 s" in note for note in tally.notes)
+
+
+def test_a_file_that_was_saved_as_text_says_so(tmp_path):
+    path = written(tmp_path, tpu().line("XLA Ops", *[("fusion", n / 9, 0.1) for n in range(9)]))
+    path.write_bytes(path.read_bytes().decode(errors="replace").encode())
+    with pytest.raises(NotImportableError, match=r"saved as text.*as a binary file"):
+        read(path)
+
+
+def test_the_reported_profile_of_a_tpu_is_told_to_be_a_damaged_copy():
+    path = reported("xspace/tpu_inference_2.xplane.pb")
+    with pytest.raises(NotImportableError, match="saved as text"):
         read(path)
