@@ -1,19 +1,21 @@
 """A CSV file with a column of times and columns of numbers, each of which is one of our series.
 
 Columns that aren't named as our series are mapped by the person: their name -> a series, or `time`.
+Those of nvitop's `ResourceMetricCollector` are known.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
 from trimtab.wire.limits import SERIES_NAME
 
-from advisor.importers import times
+from advisor.importers import nvitop, times
 from advisor.importers.recording import (
     NotImportableError,
     Part,
@@ -33,6 +35,9 @@ _MOST_FILES = 100
 _TICKS_A_PART = 3600
 _MOST_COLUMNS, _MOST_CHARACTERS = 2000, 100_000
 """The most columns and characters of a line."""
+_MOST_LISTED = 20
+_DELIMITERS = (",", ";", "\t")
+_GPU = re.compile(r"gpu\d+(?=\.)")
 _TIMED = ("time", "timestamp", "_timestamp", "date")
 """Names of the column of times, if none is mapped to it."""
 
@@ -62,12 +67,17 @@ class CsvRecording(SamplesOnly):
         tables = (path for path in _candidates(source) if len(_head(source, path)) > 1)
         self._path, *others = tables
         tally.skip("files", "another table; import it alone", len(others))
+        self._delimiter = _delimiter(source, self._path)
         self._head = _head(source, self._path)
         self._time, self._series = _places(self._head, stated.columns, tally)
         first = next(self._rows(Tally()), None)
         if first is None:
-            raise NotImportableError("no line with a time")
-        self.nodes = [RecordedNode("machine", first[0])]
+            next(self._rows(tally), None)  # counts the lines that are none
+            named = self._head[self._time]
+            raise NotImportableError(f"no line with a time in the column {named!r}")
+        # A GPU that a column names is there, whether or not its use is known.
+        gpus = {found[0] for name in self._series if (found := _GPU.match(name))}
+        self.nodes = [RecordedNode("machine", first[0], gpus=len(gpus))]
 
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         del node
@@ -78,13 +88,17 @@ class CsvRecording(SamplesOnly):
                 cadence_ms = cadence(times_ms)
             values = np.array([numbers for _, numbers in batch], dtype="float64")
             self._tally.take("samples", int(np.isfinite(values).sum()))
-            columns = {name: values[:, n] for n, name in enumerate(self._series)}
+            factors = [factor for _, factor in self._series.values()]
+            columns = {
+                name: values[:, n] * factor
+                for n, (name, factor) in enumerate(zip(self._series, factors, strict=True))
+            }
             yield Samples(cadence_ms or 1000, times_ms, columns)
 
     def _rows(self, tally: Tally) -> Iterator[tuple[int, list[float]]]:
         last_ms = 0
         for line in islice(self._lines(tally), 1, None):
-            cells = _cells(line)
+            cells = _cells(line, self._delimiter)
             time_ms = times.time_ms(cells[self._time]) if len(cells) == len(self._head) else None
             if time_ms is None:
                 tally.skip("lines", "no time, or another number of columns", 1, self._path)
@@ -92,11 +106,11 @@ class CsvRecording(SamplesOnly):
                 tally.skip("lines", "not later than the line before", 1, self._path)
             else:
                 last_ms = time_ms
-                yield time_ms, [_number(cells[place]) for place in self._series.values()]
+                yield time_ms, [_number(cells[place]) for place, _ in self._series.values()]
 
     def _lines(self, tally: Tally) -> Iterator[str]:
         for piece in self._source.lines(self._path, tally):
-            lines = piece.decode("utf-8-sig", errors="replace").splitlines()
+            lines = piece.decode(errors="replace").splitlines()
             yield from (line for line in lines if line.strip())
 
 
@@ -107,49 +121,88 @@ def _candidates(source: Source) -> Iterator[str]:
 
 def _head(source: Source, path: str) -> list[str]:
     """Return the names of the file's columns; empty if it isn't a table."""
-    text = source.beginning(path, _MOST_CHARACTERS).decode("utf-8-sig", errors="replace")
-    lines = (line for line in text.splitlines() if line.strip())
-    return [cell.strip() for cell in _cells(next(lines, ""))]
+    return [cell.strip() for cell in _cells(_first_line(source, path), _delimiter(source, path))]
 
 
-def _cells(line: str) -> list[str]:
+def _first_line(source: Source, path: str) -> str:
+    text = source.text_beginning(path, _MOST_CHARACTERS)
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _delimiter(source: Source, path: str) -> str:
+    """Return what divides the cells: spreadsheets of many countries write semicolons."""
+    first = _first_line(source, path)
+    return max(_DELIMITERS, key=first.count)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line: a text of several lines is no number. Empty if it is too
     long.
     """
     try:
-        cells = next(csv.reader([line[:_MOST_CHARACTERS]]), [])
+        cells = next(csv.reader([line[:_MOST_CHARACTERS]], delimiter=delimiter), [])
     except csv.Error:
         return []
     return cells if len(cells) <= _MOST_COLUMNS else []
 
 
-def _places(head: list[str], mapped: dict[str, str], tally: Tally) -> tuple[int, dict[str, int]]:
-    """Return the column of the times, and the columns that are series."""
+def _places(
+    head: list[str], mapped: dict[str, str], tally: Tally
+) -> tuple[int, dict[str, tuple[int, float]]]:
+    """Return the column of the times; and of each series its column, and the factor to its unit."""
     if unknown := sorted(set(mapped) - set(head)):
-        raise NotImportableError(f"no column {unknown[0]!r}. Columns: {', '.join(head[:20])}")
-    time, series = None, {}
+        raise NotImportableError(
+            f"--column {unknown[0]}: no column is named so. Columns: {_listed(head)}"
+        )
+    if not mapped and _is_of_values(head):
+        raise NotImportableError(
+            f"the first line has no names of columns: {_listed(head)}. Record without `noheader`, "
+            "or write a line with the names above it"
+        )
+    time: int | None = None
+    series: dict[str, tuple[int, float]] = {}
     for place, name in enumerate(head):
-        meant = mapped.get(name, name)
-        is_timed = name.lower() in _TIMED and name not in mapped and TIME not in mapped.values()
-        if meant == TIME or is_timed:
-            time = place if time is None else time
+        meant, factor = (mapped[name], 1.0) if name in mapped else _meaning(name)
+        if meant == TIME:
+            is_wanted = name in mapped or TIME not in mapped.values()
+            time = place if time is None and is_wanted else time
         elif SERIES_NAME.match(meant) and meant not in series:
-            series[meant] = place
+            series[meant] = place, factor
         elif name in mapped:
+            wrong = "is named twice" if meant in series else "is not a series"
             raise NotImportableError(
-                f"{meant!r} is not a series (entity.metric_unit) or used twice"
+                f"--column {name}={meant}: {meant!r} {wrong}. Examples of series: gpu0.busy_pct, "
+                "gpu0.memory_used_bytes, host.cpu_busy_pct"
             )
         else:
             tally.skip("columns", "no series of ours", 1, name)
     if time is None:
-        raise NotImportableError("no column of times: map one, for example --column 'Date=time'")
+        raise NotImportableError(
+            "no column of times: map one, for example --column 'Date=time'. "
+            f"Columns: {_listed(head)}"
+        )
     if not series:
-        listed = ", ".join(name for name in head[:20] if name)
         raise NotImportableError(
             "no column is a series: map them, for example --column 'GPU use=gpu0.busy_pct'. "
-            f"Columns: {listed}"
+            f"Columns: {_listed(head)}"
         )
     return time, series
+
+
+def _meaning(name: str) -> tuple[str, float]:
+    """Return the series that a column of this name is, or `time`, and the factor to its unit."""
+    known = (TIME, 1.0) if name.lower() in _TIMED else nvitop.series_of(name)
+    return known or (name, 1.0)
+
+
+def _is_of_values(head: list[str]) -> bool:
+    """Return whether the first line has numbers and times in place of names."""
+    said = [cell for cell in head if cell]
+    return bool(said) and all(cell[0].isdigit() or cell.startswith("[N/A") for cell in said)
+
+
+def _listed(head: list[str]) -> str:
+    return ", ".join(name for name in head[:_MOST_LISTED] if name)
 
 
 def _number(cell: str) -> float:

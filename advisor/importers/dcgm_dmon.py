@@ -106,6 +106,7 @@ class DcgmDmonRecording(SamplesOnly):
                 tally.skip("columns", "no series of ours", 1, name)
         first = next(self._rows(Tally()), None)
         if first is None:
+            next(self._rows(tally), None)  # counts the lines that are none
             raise NotImportableError("no line with a GPU and a value for each column")
         self._interval_ms = 0 if first.time_ms else _interval_ms(stated)
         self.nodes = [RecordedNode("machine", first.time_ms or self._began_ms(stated))]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Protocol, cast
 
 from advisor.importers import (
+    amd_smi,
     csv_table,
     dcgm,
     dcgm_dmon,
+    gpustat,
     mlflow_run,
     nsys,
     nvidia_smi,
@@ -22,6 +24,7 @@ from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
 from advisor.importers.tally import Tally
+from advisor.importers.unrecognised import why_unrecognised
 
 
 class Format(Protocol):
@@ -42,7 +45,9 @@ _MODULES = (
     sagemaker,
     dcgm,
     prometheus,
+    gpustat,
     nvidia_smi,
+    amd_smi,
     csv_table,
     dcgm_dmon,
     nsys,
@@ -69,8 +74,5 @@ def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
     if not source.sizes:
         raise NotImportableError("there are no files in it; links aren't followed")
     if chosen is None:
-        known = ", ".join(each.FORMAT for each in FORMATS)
-        count = len(source.sizes)
-        files = "1 file" if count == 1 else f"{count:,} files"
-        raise NotImportableError(f"no known format in its {files}. Known formats: {known}")
+        raise NotImportableError(why_unrecognised(source, [each.FORMAT for each in FORMATS]))
     return chosen.opened(source, stated, tally)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
+from advisor.importers.gpu_rows import MOST_GPUS, GpuRow, GpuRows
 from advisor.importers.nvidia_smi_text import (
     IDENTITY,
     MONITORED,
@@ -23,16 +23,7 @@ from advisor.importers.nvidia_smi_text import (
     to_ms,
     to_number,
 )
-from advisor.importers.recording import (
-    Floats,
-    Machine,
-    NotImportableError,
-    Part,
-    RecordedNode,
-    Samples,
-    SamplesOnly,
-    cadence,
-)
+from advisor.importers.recording import Floats, NotImportableError, RecordedNode
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
 from advisor.importers.tally import Tally
@@ -40,8 +31,6 @@ from advisor.importers.tally import Tally
 FORMAT = "nvidia-smi"
 _MOST_FILES = 100
 """Read to find a recording."""
-_TICKS_A_PART = 3600
-_MOST_GPUS = 64
 _HEAD_LINES = 20
 """The number of lines that the head is among: some files begin with a warning."""
 _LOOKED_AT = 5_000
@@ -68,17 +57,7 @@ def opened(source: Source, stated: Stated, tally: Tally) -> NvidiaSmiRecording:
     return NvidiaSmiRecording(source, tally)
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One line. `values` has what is no number as NaN; `model` is the GPU's, and its memory."""
-
-    time_ms: int
-    gpu: int
-    values: dict[str, float]
-    model: tuple[str, int] = ("", 0)
-
-
-class NvidiaSmiRecording(SamplesOnly):
+class NvidiaSmiRecording(GpuRows):
     """The GPUs of one machine. See `recording.Recording`."""
 
     format = FORMAT
@@ -93,62 +72,17 @@ class NvidiaSmiRecording(SamplesOnly):
         tally.skip("files", "a recording of another machine or time; import it alone", len(others))
         self._check()
         self._gpus: dict[str, int] = {}
-        self._models: dict[int, tuple[str, int]] = {}
         self._is_day_first = self._is_read_day_first()
         self._in_tick, self._tick_ms = self._order() if self._is_unnamed else (1, 0.0)
-        first = next(self._rows(Tally()), None)
+        first = next(self.rows(Tally()), None)
         if first is None:
+            next(self.rows(tally), None)  # counts the lines that are none
             raise NotImportableError("no line with a time and a GPU")
+        self.number_gpus()
         self.nodes = [RecordedNode("machine", first.time_ms)]
         tally.note("The times name no zone. They count as UTC.")
 
-    def parts(self, node: RecordedNode) -> Iterator[Part]:
-        """Yield the ticks, an hour at a time of those of a second."""
-        self._gpus, self._models = {}, {}
-        ticks = self._ticks()
-        cadence_ms = 0
-        while batch := list(islice(ticks, _TICKS_A_PART)):
-            times = np.array([tick[0].time_ms for tick in batch], dtype="int64")
-            if len(times) > 1 and not cadence_ms:
-                cadence_ms = cadence(times)
-            yield Samples(cadence_ms or 1000, times, self._columns(batch))
-        # A GPU that a row names is there, whether or not its use is known.
-        node.gpus = len(self._models)
-        node.machine = Machine(gpus=tuple(self._models[gpu] for gpu in sorted(self._models)))
-
-    def _columns(self, batch: Sequence[Sequence[_Row]]) -> dict[str, Floats]:
-        columns: dict[str, Floats] = {}
-        for number, tick in enumerate(batch):
-            for row in tick:
-                if not self._models.get(row.gpu, ("", 0))[0]:
-                    self._models[row.gpu] = row.model
-                for series, value in row.values.items():
-                    name = f"gpu{row.gpu}.{series}"
-                    if name not in columns:
-                        columns[name] = np.full(len(batch), np.nan)
-                    columns[name][number] = value
-        taken = sum(int(np.isfinite(values).sum()) for values in columns.values())
-        self._tally.take("samples", taken)
-        return columns
-
-    def _ticks(self) -> Iterator[list[_Row]]:
-        """Yield the rows of each tick. A tick ends where a GPU is named again."""
-        tick: dict[int, _Row] = {}
-        last_ms: dict[int, int] = {}
-        for row in self._rows(self._tally):
-            began_ms = next(iter(tick.values())).time_ms if tick else 0
-            if row.time_ms < began_ms or row.time_ms <= last_ms.get(row.gpu, 0):
-                self._tally.skip("lines", "not later than the line before", 1, self._path)
-                continue
-            last_ms[row.gpu] = row.time_ms
-            if row.gpu in tick:
-                yield list(tick.values())
-                tick = {}
-            tick[row.gpu] = row
-        if tick:
-            yield list(tick.values())
-
-    def _rows(self, tally: Tally) -> Iterator[_Row]:
+    def rows(self, tally: Tally) -> Iterator[GpuRow]:
         before_ms = order = 0
         for cells in self._lines(tally):
             time_ms = self._time_ms(cells)
@@ -161,7 +95,7 @@ class NvidiaSmiRecording(SamplesOnly):
             before_ms = time_ms
             series = self._head.series
             values = {name: to_number(cells[place]) * factor for place, name, factor in series}
-            yield _Row(time_ms, gpu, values, self._model(cells))
+            yield GpuRow(time_ms, gpu, values, self._model(cells))
 
     def _lines(self, tally: Tally) -> Iterator[list[str]]:
         """Yield the cells of each line. Another query's head may come in between."""
@@ -191,9 +125,9 @@ class NvidiaSmiRecording(SamplesOnly):
         if (place := self._head.number) is not None:
             said = cells[place]
             is_number = said.isdecimal() and len(said) < 4
-            return int(said) if is_number and int(said) < _MOST_GPUS else None
+            return int(said) if is_number and int(said) < MOST_GPUS else None
         if (place := self._head.identity) is None or (
-            cells[place] not in self._gpus and len(self._gpus) == _MOST_GPUS
+            cells[place] not in self._gpus and len(self._gpus) == MOST_GPUS
         ):
             return None
         return self._gpus.setdefault(cells[place], len(self._gpus))
@@ -257,7 +191,7 @@ def _rows_in_tick(times_ms: Floats) -> tuple[int, float]:
     alike = int((sizes == most).sum())
     # The last tick may be cut off.
     is_regular = alike > 1 and alike >= _ALIKE_SHARE * (len(sizes) - 1)
-    return (most, apart_ms) if is_regular and 1 < most <= _MOST_GPUS else (1, 0.0)
+    return (most, apart_ms) if is_regular and 1 < most <= MOST_GPUS else (1, 0.0)
 
 
 def _is_like(found: Head, before: Head) -> bool:

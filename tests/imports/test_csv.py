@@ -69,7 +69,7 @@ def test_times_may_be_written_in_many_ways(tmp_path, first):
     [
         ("a,b\n1,2\n", {}, "no column of times"),
         ("time,b\n1,2\n", {}, "no column is a series.*Columns: time, b"),
-        ("time,b\n1,2\n", {"c": "gpu0.busy_pct"}, "no column 'c'"),
+        ("time,b\n1,2\n", {"c": "gpu0.busy_pct"}, "--column c: no column is named so"),
         ("time,b\n1,2\n", {"b": "use"}, "'use' is not a series"),
         ("time,gpu0.busy_pct\n1,2\n", {}, "no line with a time"),
     ],

@@ -21,6 +21,7 @@ from tests.imports import (
     nsys_files,
     test_csv,
     test_dcgm_dmon,
+    test_gpu_logs,
     test_nvidia_smi,
     test_prometheus,
     test_sagemaker,
@@ -33,7 +34,7 @@ from tests.imports.test_torch_trace import event, kernel
 
 FORMATS = (
     *("sagemaker", "dcgm", "prometheus", "query", "dmon", "csv", "torch"),
-    *("dcgmi", "nsys", "tensorboard", "wandb", "xspace", "mlflow"),
+    *("dcgmi", "nsys", "tensorboard", "wandb", "xspace", "mlflow", "amd", "gpustat"),
 )
 MANY = 8_000
 """The number of files of each format: over 100,000 together."""
@@ -75,6 +76,11 @@ def recording(form: str, folder: Path) -> Stated:
         test_xspace.written(folder, test_xspace.threads(*spans), device)
     elif form == "mlflow":
         mlflow(folder)
+    elif form == "amd":
+        (folder / "gpus.csv").write_text(test_gpu_logs.AMD_METRIC)
+    elif form == "gpustat":
+        calls = [test_gpu_logs.gpustat(second) for second in range(5)]
+        (folder / "gpus.json").write_text("".join(calls))
     elif form == "wandb":
         messages.wandb_file(folder, wandb_records())
     else:
