@@ -10,6 +10,8 @@ STATES = {
     "failed": "failed",
     "stopped": "was stopped",
     "lost": "was lost",
+    "importing": "is still being imported",
+    "import_failed": "failed to import",
 }
 
 

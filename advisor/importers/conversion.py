@@ -22,7 +22,7 @@ from advisor.importers.recording import (
 from advisor.importers.source import Source
 from advisor.importers.stated import Stated
 from advisor.importers.storing import StoredNode, store_recording, store_unrecorded
-from advisor.importers.tally import Operator, Tally
+from advisor.importers.tally import Operator, Tally, storable
 from advisor.pricing.catalogue import catalogue
 from advisor.store.index import from_ms, to_ms
 from advisor.store.objects import Objects
@@ -71,24 +71,11 @@ class Imported:
             "operators": self.operators,
             "statistics": self.statistics,
         }
-        return {name: _storable(value) for name, value in document.items()}
+        return {name: storable(value) for name, value in document.items()}
 
     def times_document(self) -> dict[str, Any]:
         """Return when its operators ran, as JSON."""
-        return {name: _storable(value) for name, value in self.operator_times.items()}
-
-
-def _storable(value: Any) -> Any:
-    """Return the value without the characters that PostgreSQL refuses in texts: files may have
-    any.
-    """
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode().replace("\0", "?")
-    if isinstance(value, dict):
-        return {_storable(name): _storable(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_storable(each) for each in value]
-    return value
+        return {name: storable(value) for name, value in self.operator_times.items()}
 
 
 def convert(

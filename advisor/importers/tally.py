@@ -90,3 +90,16 @@ class Tally:
             "skipped": [asdict(each) for each in skipped],
             "notes": self.notes,
         }
+
+
+def storable(value: Any) -> Any:
+    """Return the value without the characters that PostgreSQL refuses in texts: files may have
+    any.
+    """
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode().replace("\0", "?")
+    if isinstance(value, dict):
+        return {storable(name): storable(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [storable(each) for each in value]
+    return value

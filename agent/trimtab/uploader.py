@@ -193,7 +193,8 @@ class Courier:
         if self.not_allowed:
             pause = NOT_ALLOWED_SECONDS
             self._say_once(
-                f"{answer.problem}. Samples are kept until the token works; check TRIMTAB_TOKEN."
+                f"{answer.problem.rstrip('.')}. Samples are kept until the token works; check "
+                "TRIMTAB_TOKEN."
             )
         elif not good:
             pause = _JITTER.uniform(0, min(_LONGEST_PAUSE_SECONDS, 2.0 ** (self._failures - 1)))

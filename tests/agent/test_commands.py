@@ -180,10 +180,12 @@ def test_it_waits_for_the_conversion_and_prints_the_place(trimtab, online, servi
 
 def test_it_says_that_the_conversion_failed_or_is_not_done(trimtab, online, service, tmp_path):
     folder = _folder(tmp_path)
-    _tells(service, {"state": "failed", "error": "no known format in its 2 files"})
+    reasons = [{"what": "lines", "why": "no time", "count": 3, "first": "gpus.csv"}]
+    _tells(service, {"state": "failed", "error": "no line with a time", "reasons": reasons})
     failed = trimtab(online, "import", str(folder), "--wait")
     assert failed.returncode == 1
-    assert failed.stdout.endswith("failed: no known format in its 2 files\n")
+    assert failed.stderr == "trimtab: the import failed: no line with a time\n"
+    assert failed.stdout.endswith("\n  lines skipped: 3, no time (the first: gpus.csv)\n")
     _tells(service, {"state": "due", "place": 1})
     early = trimtab(online, "import", str(folder), "--wait", "0")
     assert early.returncode == 3

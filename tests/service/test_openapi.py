@@ -30,6 +30,7 @@ from tests.service import hostile
 from tests.service.uploads import FakeAgent
 from tests.web import factories
 from webapp.accounts.models import Token, Workspace
+from webapp.imports.models import Import
 from webapp.ingest.bodies import DECLARATION_TYPE, SEGMENT_TYPE, SEGMENTS_TYPE
 from webapp.runs.models import Job, Node, Run
 from webapp.urls import api
@@ -132,6 +133,7 @@ def _make_measured(run: Run) -> None:
     run.save()
     machine = {"provider": "aws", "service": "ec2", "region": "us-east-1", "vcpus": 2}
     Node.objects.filter(attempt__run=run).update(instance_type="c5.large", gpus=[], **machine)
+    Import.objects.filter(artefact__run=run).update(given_up_at=timezone.now(), error="it failed")
 
 
 @pytest.fixture

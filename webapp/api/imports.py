@@ -13,9 +13,11 @@ from ninja import Field, Router, Schema, Status
 from webapp.accounts.access import TokenRequest
 from webapp.accounts.bearer import Bearer
 from webapp.accounts.models import Token
+from webapp.api import readable
 from webapp.api.changes import ChangeIn, Name
 from webapp.api.description import problem
-from webapp.imports import from_s3
+from webapp.http.problems import Problem
+from webapp.imports import from_s3, retrying
 from webapp.imports.selectors import ImportLine, imports_of
 from webapp.runs import scope
 
@@ -41,6 +43,13 @@ class SourceIn(ChangeIn):
     )
 
 
+class SkippedOut(Schema):
+    what: str = Field(description="A plural noun: `records`, `lines`, `files`.")
+    why: str
+    count: int
+    first: str = Field(description="Where the first of them is; empty if that isn't known.")
+
+
 class ImportOut(Schema):
     run: UUID
     url: str
@@ -53,10 +62,12 @@ class ImportOut(Schema):
     continues_at: datetime | None = Field(
         description="When it may begin, if a quota of imports is used up; else null."
     )
-    error: str
+    error: str = Field(description="Why it failed, or why the last attempt did.")
     format: str = Field(description="Empty until it is known.")
     records: int
     skipped: int
+    reasons: list[SkippedOut] = Field(description="What was skipped, the most first.")
+    notes: list[str] = Field(description="What was assumed.")
 
 
 @router.post(
@@ -87,13 +98,31 @@ def post_import(request: TokenRequest, said: SourceIn) -> Status[dict[str, Any]]
     "/runs/{run_id}/imports",
     response=list[ImportOut],
     tags=["read"],
-    auth=Bearer(Token.READ),
+    auth=Bearer(Token.READ, Token.INGEST),
     summary="How the imports of a run are going",
 )
 def get_imports(request: TokenRequest, run_id: UUID) -> list[dict[str, Any]]:
-    """Answers the run's imports, including uploaded ones; the oldest first."""
-    run = scope.run_or_404(request.auth.workspace, run_id)
+    """Answers the run's imports, including uploaded ones; the oldest first. A token with the scope
+    `ingest` but not `read` reads those of runs that it uploaded to.
+    """
+    run = readable.run(request.auth, str(run_id))
     return [_document(line) for line in imports_of(run, run.artefacts.all())]
+
+
+@router.post(
+    "/runs/{run_id}/imports/retry",
+    response={202: list[ImportOut]},
+    auth=Bearer(Token.WRITE),
+    summary="Convert again what failed to import",
+    openapi_extra={"responses": {409: problem(409), 429: problem(429)}},
+)
+def post_retry(request: TokenRequest, run_id: UUID) -> Status[list[dict[str, Any]]]:
+    """Queues the run's failed imports again, with the files that were kept."""
+    run = scope.run_or_404(request.auth.workspace, run_id)
+    if not retrying.retry(run):
+        detail, fix = "No import of this run has failed.", "Wait until it has ended."
+        raise Problem(409, detail, "run_id", fix)
+    return Status(202, [_document(line) for line in imports_of(run, run.artefacts.all())])
 
 
 def _document(line: ImportLine) -> dict[str, Any]:
@@ -102,11 +131,13 @@ def _document(line: ImportLine) -> dict[str, Any]:
         "run": run_id,
         "url": settings.BASE_URL + reverse("dashboard:run", args=[run_id]),
         "state": line.state,
-        "stage": "" if line.is_done else line.row.stage,
+        "stage": "" if line.is_done or line.has_failed else line.row.stage,
         "place": line.place,
         "continues_at": line.pause.until if line.is_waiting and line.pause else None,
         "error": line.row.error,
         "format": line.format,
         "records": line.record_count,
         "skipped": line.skipped_count,
+        "reasons": line.skipped,
+        "notes": line.notes,
     }

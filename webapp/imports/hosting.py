@@ -24,11 +24,12 @@ from advisor.importers.recording import NotImportableError
 from webapp.background import claims, fairness
 from webapp.background.time_limit import restart, time_limit
 from webapp.http.problems import Problem
-from webapp.imports import allowance, queue, scratch, waiting
+from webapp.imports import allowance, outcome, queue, run_states, scratch, waiting
 from webapp.imports.child import ConversionProcess
 from webapp.imports.converting import task_of
 from webapp.imports.models import Import
 from webapp.imports.saving import save
+from webapp.runs.models import Run
 
 LOOK_SECONDS, NEXT_EVERY_SECONDS, RENEWED_EVERY_SECONDS = 0.1, 1.0, 15.0
 KILLED_AFTER = 60
@@ -104,6 +105,8 @@ class Host:
         held = claims.claim_under(self.lease, queue.KIND, artefact_id, which)
         if held is None:
             return False
+        # An owner's retry of background work leaves the run's state.
+        run_states.settle(Run.objects.filter(pk=held.row.artefact.run_id))
         if waiting.wait_for_quota(held):
             return True
         try:
@@ -113,11 +116,11 @@ class Host:
         except waiting.PartsMissingError as error:
             waiting.wait_for_parts(held, error)
         except (NotImportableError, Problem) as error:
-            claims.mark_failed(held, str(error))
+            outcome.give_up(held, str(error))
             scratch.remove(held.row)
         except Exception as error:
             logger.exception("import could not begin", extra={"artefact": artefact_id})
-            claims.fail(held, error)
+            outcome.fail(held, error)
         else:
             now = time.monotonic()
             self.going.append(Conversion(held, child, began_at=now, renewed_at=now))
@@ -180,16 +183,16 @@ def _conclude(each: Conversion, ending: Ending) -> None:
             run_id = held.row.artefact.run_id
             save(held, converted.read(Places(scratch.folder_of(held.row)).converted, run_id))
         elif ending.how == "refused":
-            claims.mark_failed(held, ending.why)
+            outcome.give_up(held, ending.why, ending.left_out)
         elif ending.how == "busy":
             claims.release(held, timezone.now() + AGAIN_AFTER)
         else:
             logger.error("import failed: %s\n%s", ending.why, each.child.log)
-            claims.fail(held, ending.why)
+            outcome.fail(held, ending.why)
     except Problem as error:
-        claims.mark_failed(held, str(error))
+        outcome.give_up(held, str(error))
     except Exception as error:
         logger.exception("import could not be saved", extra={"import": held.pk})
-        claims.fail(held, error)
+        outcome.fail(held, error)
     if ending.how not in ("away", "busy"):
         scratch.remove(held.row)

@@ -11,9 +11,9 @@ from django.urls import reverse
 from advisor.importers.bounds import BOUNDS
 from webapp.background import claims, conditions, fairness, waking
 from webapp.background.kinds import WorkKind, WorkLimits
-from webapp.imports import allowance
+from webapp.imports import allowance, run_states
 from webapp.imports.models import PART, PROFILE, WHOLE, Import
-from webapp.runs.models import Artefact
+from webapp.runs.models import Artefact, Run
 
 SIDE_BY_SIDE = 4
 """Conversions of different workspaces that one worker hosts at once."""
@@ -49,6 +49,7 @@ def artefact_arrived(artefact: Artefact) -> None:
     if artefact.kind in (WHOLE, PROFILE):
         Import.objects.get_or_create(artefact=artefact)
         _want(Import.objects.filter(artefact=artefact))
+        run_states.settle(Run.objects.filter(pk=artefact.run_id))
     elif artefact.kind == PART:
         _want(Import.objects.filter(conditions.has_news(), artefact__run=artefact.run))
 
@@ -61,12 +62,21 @@ def convert_again(artefact: Artefact) -> None:
         Problem: 429 beyond a quota of imports.
     """
     rows = Import.objects.filter(artefact=artefact)
-    failed = rows.filter(conditions.has_news()).exclude(given_up_at=None)
     outdated = rows.filter(operator_times__isnull=True).exclude(result={})
-    if failed.exists() or outdated.exists():
-        allowance.check_kind(artefact.run.workspace, artefact.kind)
-        with transaction.atomic():
-            _want(rows)
+    if rows.filter(conditions.has_news()).exclude(given_up_at=None).exists() or outdated.exists():
+        queue_again(rows, artefact)
+
+
+def queue_again(rows: QuerySet[Import], artefact: Artefact) -> None:
+    """Queue the import of an upload again.
+
+    Raises:
+        Problem: 429 beyond a quota of imports.
+    """
+    allowance.check_kind(artefact.run.workspace, artefact.kind)
+    with transaction.atomic():
+        _want(rows)
+    run_states.settle(Run.objects.filter(pk=artefact.run_id))
 
 
 def _want(rows: QuerySet[Import]) -> None:

@@ -94,6 +94,11 @@ class ImportLine:
         return self.state == conditions.FAILED
 
     @property
+    def ends_open(self) -> bool:
+        """Return whether the error's text has no full stop of its own."""
+        return not self.row.error.endswith((".", "?", "!"))
+
+    @property
     def format(self) -> str:
         return str(self.row.result.get("format", ""))
 

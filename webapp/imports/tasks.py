@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from webapp.imports import scratch
+from webapp.imports import run_states, scratch
 from webapp.imports.hosting import Host
 
 
@@ -16,5 +16,8 @@ def convert(artefact_id: int, **which: object) -> bool:
 
 @shared_task(name="imports.tidy")
 def tidy() -> None:
-    """Remove what killed workers have left on this machine's disk."""
+    """Remove what killed workers have left on this machine's disk, and settle the runs of imports
+    that they left.
+    """
     scratch.tidy()
+    run_states.settle_all()

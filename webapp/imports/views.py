@@ -1,15 +1,19 @@
-"""The page on which owners import from S3."""
+"""The page on which owners import from S3, and the retry of imports that failed."""
 
 from __future__ import annotations
 
+from uuid import UUID
+
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts.access import PersonRequest, owners_only
 from webapp.http.problems import Problem
-from webapp.imports import allowance, from_s3, grants, selectors
+from webapp.imports import allowance, from_s3, grants, retrying, selectors
 from webapp.imports.forms import SourceForm
+from webapp.runs import scope
 
 
 @owners_only
@@ -34,3 +38,15 @@ def sources(request: PersonRequest) -> HttpResponse:
         "open_count": selectors.open_count(request.workspace),
     }
     return render(request, "imports/sources.html", context)
+
+
+@require_POST
+def retry(request: PersonRequest, run_id: UUID) -> HttpResponse:
+    """Convert again what failed to import, then show the run."""
+    run = scope.run_or_404(request.workspace, run_id)
+    try:
+        if not retrying.retry(run):
+            messages.error(request, "No import of this run has failed.")
+    except Problem as problem:
+        messages.error(request, problem.detail)
+    return redirect("dashboard:run", run.pk)

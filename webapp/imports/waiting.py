@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from webapp.background import claims
-from webapp.imports import allowance
+from webapp.imports import allowance, outcome
 from webapp.imports.models import Import
 
 LOOKED_AGAIN_AFTER = timedelta(hours=1)
@@ -26,7 +26,7 @@ class PartsMissingError(RuntimeError):
 def wait_for_parts(held: claims.WorkClaim[Import], error: PartsMissingError) -> None:
     """Wait for the parts; give up after a week."""
     if timezone.now() - held.row.artefact.created_at > LONGEST:
-        claims.mark_failed(held, str(error))
+        outcome.give_up(held, str(error))
     else:
         claims.release(held, timezone.now() + LOOKED_AGAIN_AFTER, stage=str(error)[:120])
 

@@ -24,9 +24,9 @@ UNDO_RUN = timedelta(days=UNDO_DAYS)
 
 
 def settled_runs(workspace: Workspace) -> QuerySet[Run]:
-    """Return the finished or lost runs whose analysis is complete."""
+    """Return the runs that ended, were lost or failed to import, and whose analysis is complete."""
     pending = Analysis.objects.filter(is_open(), run=OuterRef("pk"))
-    ended = Run.objects.filter(workspace=workspace).exclude(state=Run.RUNNING)
+    ended = Run.objects.filter(workspace=workspace).exclude(state__in=(Run.RUNNING, Run.IMPORTING))
     return ended.exclude(Exists(pending))
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django import template
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from advisor.money import (
@@ -215,6 +215,18 @@ def phrase(value: object, pattern: str) -> str:
     if not value or value in ("0", NOTHING):
         return ""
     return pattern.replace("%s", str(value))
+
+
+@register.filter
+def with_code(text: str) -> SafeString:
+    """Mark what stands between backticks as code, as messages of the command line have it."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        parts = [text]
+    marked = (
+        format_html("<code>{}</code>" if n % 2 else "{}", each) for n, each in enumerate(parts)
+    )
+    return format_html_join("", "{}", ((each,) for each in marked))
 
 
 @register.filter

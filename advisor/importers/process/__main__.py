@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.importers.bounds import BOUNDS, NoSpaceError, ensure_space
-from advisor.importers.process import confinement, converted
+from advisor.importers.process import confinement, converted, refusal
 from advisor.importers.process.ending import Ending, How
 from advisor.importers.process.reading import AWAY, CONVERTED, read_confined
 from advisor.importers.process.task import Places, Task
@@ -150,7 +150,8 @@ def _convert(task: Task, places: Places, tally: Tally, say: _Stage, ends_at: flo
         return replace(used, why=f"the conversion ended with status {code}")
     if places.refused.exists():
         how: How = "away" if code == AWAY else "refused"
-        return replace(used, how=how, why=places.refused.read_text(encoding="utf-8"))
+        refused = refusal.read(places.refused)
+        return replace(used, how=how, why=refused.why, left_out=refused.left_out)
     return replace(used, how="converted")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 How = Literal["converted", "refused", "away", "busy", "died"]
 
@@ -20,12 +20,14 @@ class Ending:
         why: a sentence for people; empty if it was converted.
         cpu_seconds: of all its processes.
         unpacked_bytes: that its files took on the disk.
+        left_out: of files that were refused, what was skipped; see `refusal.Refusal`.
     """
 
     how: How
     why: str = ""
     cpu_seconds: float = 0.0
     unpacked_bytes: int = 0
+    left_out: dict[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Write it whole or not at all."""

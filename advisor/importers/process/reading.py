@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.importers.bounds import BOUNDS, NoSpaceError
-from advisor.importers.process import confinement, converted
+from advisor.importers.process import confinement, converted, refusal
 from advisor.importers.process.task import Places, Task
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
@@ -48,11 +48,11 @@ def read_confined(task: Task, places: Places, tally: Tally, say: Say) -> int:
             )
         converted.write(result, places.converted)
     except NotImportableError as error:
-        places.refused.write_text(str(error), encoding="utf-8", errors="replace")
+        refusal.write(str(error), tally, places.refused)
         return AWAY if isinstance(error, NoSpaceError) else CONVERTED
     except MemoryError:
         needed = task.limits.memory_bytes // 10**6
-        places.refused.write_text(f"it needs more than {needed:,} MB of memory", encoding="utf-8")
+        refusal.write(f"it needs more than {needed:,} MB of memory", tally, places.refused)
     except BaseException:
         traceback.print_exc(file=sys.stderr)
         return FAILED

@@ -117,7 +117,7 @@ class Places:
 
     @property
     def refused(self) -> Path:
-        """Return the file that says why nothing could be converted, as text."""
+        """Return the file that says why nothing could be converted; see `refusal.Refusal`."""
         return self.folder / "refused"
 
     @property

@@ -108,7 +108,8 @@ class FolderUpload:
         if self._courier.refused:
             return 1
         if self._spool.artefacts.count([self._session]):
-            say(f"kept in the spool: {self._courier.problem}. Run `trimtab sync` later.")
+            problem = self._courier.problem.rstrip(".")
+            say(f"kept in the spool: {self._server.url}: {problem}. Run `trimtab sync` later.")
             return 1
         print(self._server.page(run), flush=True)
         return 0

@@ -19,13 +19,14 @@ from trimtab.identity import ServiceAccess
 from trimtab.transport import ServiceConnection
 
 DONE, FAILED, IN_VAIN = 0, 1, 3
+_MOST_REASONS = 5
+"""The most kinds of skipped records that are printed; the run's page has all."""
 
 Document = dict[str, Any]
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
-    done = "the service has converted it, and print its place in line"
-    add_wait_argument(parser, f"{done}; needs a token with the scope `read`, too")
+    add_wait_argument(parser, "the service has converted it, and print its place in line")
 
 
 def follow(server: ServiceAccess, run: str, wait_seconds: float | None) -> int:
@@ -39,12 +40,12 @@ def follow(server: ServiceAccess, run: str, wait_seconds: float | None) -> int:
     deadline = time.monotonic() + wait_seconds
     pause, told = FIRST_PAUSE_SECONDS, ""
     while (imports := _imports_of(server, run)) is not None:
-        words = "; ".join(map(_words, imports))
-        if words != told:
+        words = "; ".join(_words(each) for each in imports if each.get("state") != "failed")
+        if words and words != told:
             print(words, flush=True)
             pause, told = FIRST_PAUSE_SECONDS, words
         if all(each.get("state") in ("done", "failed") for each in imports):
-            return FAILED if any(each.get("state") == "failed" for each in imports) else DONE
+            return _ended(imports)
         left = deadline - time.monotonic()
         if left <= 0:
             say(f"not converted after {wait_seconds:g} s. The run's page shows how it continues.")
@@ -52,6 +53,17 @@ def follow(server: ServiceAccess, run: str, wait_seconds: float | None) -> int:
         time.sleep(min(pause, left))
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     return IN_VAIN
+
+
+def _ended(imports: Sequence[Document]) -> int:
+    """Say what was skipped and what failed. Return the exit code."""
+    for each in imports:
+        if each.get("state") == "failed":
+            say(f"the import failed: {each.get('error')}")
+        for skipped in (each.get("reasons") or ())[:_MOST_REASONS]:
+            first = f" (the first: {skipped['first']})" if skipped.get("first") else ""
+            print(f"  {skipped['what']} skipped: {skipped['count']}, {skipped['why']}{first}")
+    return FAILED if any(each.get("state") == "failed" for each in imports) else DONE
 
 
 def _imports_of(server: ServiceAccess, run: str) -> Sequence[Document] | None:
@@ -73,8 +85,6 @@ def _words(said: Document) -> str:
     state = said.get("state")
     if state == "done":
         return f"converted from {said.get('format')}: {said.get('records')} records"
-    if state == "failed":
-        return f"failed: {said.get('error')}"
     if state == "under_way":
         return str(said.get("stage") or "under way")
     if said.get("continues_at"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from trimtab.cli.arguments import Commands, add_server_arguments, say
 from trimtab.cli.import_upload import FolderUpload
 from trimtab.packing import files_of
 
+_ADDRESS = re.compile(r"[\w+.-]{2,20}:/")
 _MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
 _EPILOG = """
 PATH is a folder or file, or an address:
@@ -94,7 +96,13 @@ def import_(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         say(str(error))
         return 2
-    source = Path(arguments.path).absolute()
+    source = Path(arguments.path).expanduser().absolute()
+    if not source.exists() and _ADDRESS.match(arguments.path):
+        say(
+            f"{arguments.path} can't be fetched. Download it, and import the file. Addresses that "
+            "can be fetched begin with s3://, prometheus+https:// or mlflow+https://."
+        )
+        return 2
     if not source.exists():
         say(f"{source} doesn't exist. Name a folder or a file.")
         return 2
@@ -138,6 +146,8 @@ def _ticks(arguments: argparse.Namespace) -> dict[str, object]:
             example = "2026-11-24T08:00:00+00:00"
             raise ValueError(f"--started-at {said} is no time. Example: {example}") from None
     if arguments.interval_seconds is not None:
+        if not arguments.interval_seconds > 0:
+            raise ValueError("--interval-seconds must be above 0. Example: --interval-seconds 1")
         found["interval_seconds"] = arguments.interval_seconds
     return found
 

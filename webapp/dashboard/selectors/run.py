@@ -146,6 +146,18 @@ class RunPage:
         return self.run.state in (Run.RUNNING, Run.LOST)
 
     @property
+    def is_bare(self) -> bool:
+        """Return whether nothing but files has arrived, which wait for their conversion or can't be
+        converted.
+        """
+        return self.run.state in (Run.IMPORTING, Run.IMPORT_FAILED)
+
+    @property
+    def is_imported(self) -> bool:
+        """Return whether another tool recorded the run."""
+        return bool(self.imports) and not self.run.agent_version
+
+    @property
     def is_changing(self) -> bool:
         """More results may come, so the page refreshes."""
         pending = self.analysis is not None and self.analysis.done < self.analysis.wanted

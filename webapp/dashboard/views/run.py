@@ -25,7 +25,7 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     # The run is known, so the page needn't ask for it.
     chosen.workspace = request.workspace
     # Pages of runs that have ended are polled for a short time only.
-    is_asked = chosen.state == Run.RUNNING or live.is_poll(request)
+    is_asked = chosen.state in (Run.RUNNING, Run.IMPORTING) or live.is_poll(request)
     analysis = analysis_of(chosen) if is_asked else None
     version = live.run_version(chosen, analysis) if is_asked else ""
     queue.watch(chosen, analysis)

@@ -129,6 +129,9 @@ class Run(models.Model):
     service."""
 
     RUNNING, FINISHED, FAILED, STOPPED, LOST = "running", "finished", "failed", "stopped", "lost"
+    IMPORTING, IMPORT_FAILED = "importing", "import_failed"
+    """States of a run of which nothing but files has arrived: they wait for their conversion, or
+    couldn't be converted."""
     ENDED = (FINISHED, FAILED, STOPPED)
     SCHEDULER, CHECKPOINT, STEPS = "scheduler", "checkpoint", "steps"
     CONTINUES_BY: ClassVar = [
@@ -142,6 +145,8 @@ class Run(models.Model):
         (FAILED, "Failed"),
         (STOPPED, "Stopped"),
         (LOST, "Lost"),
+        (IMPORTING, "Importing"),
+        (IMPORT_FAILED, "Failed to import"),
     ]
     id = models.UUIDField(primary_key=True, editable=False)
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="runs")

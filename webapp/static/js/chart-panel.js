@@ -8,6 +8,11 @@ const EMPTY = {
   gpu: "No GPU samples. The agent reads them through the NVIDIA driver, which may be missing in this container.",
   gpu_memory: "No GPU samples. The agent reads them through the NVIDIA driver, which may be missing in this container.",
 };
+const EMPTY_IMPORT = {
+  step: "The imported files have no steps.",
+  gpu: "The imported files have no samples of GPUs.",
+  gpu_memory: "The imported files have no samples of GPUs.",
+};
 const TABLE_ROWS = 60;
 const MOST_BANDS = 2; // more bands than that hide one another
 
@@ -55,7 +60,8 @@ export class ChartPanel {
     this.area.setAttribute("aria-busy", "false");
     this.state.hidden = this.lines.length > 0;
     this.foot.hidden = !this.lines.length;
-    this.state.textContent = EMPTY[this.spec.key] || "Not measured on this machine.";
+    const isImported = document.querySelector("[data-run-charts][data-imported]") !== null;
+    this.state.textContent = (isImported ? EMPTY_IMPORT : EMPTY)[this.spec.key] || (isImported ? "Not in the imported files." : "Not measured on this machine.");
     this.draw();
   }
 
