@@ -192,6 +192,38 @@ def test_it_says_that_the_conversion_failed_or_is_not_done(trimtab, online, serv
     assert "not converted after 0 s" in early.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["nothere"], "nothere doesn't exist. Name a folder or a file."),
+        (
+            ["https://example.com/a.json"],
+            "https://example.com/a.json can't be fetched. Download it",
+        ),
+        (["s3:/bucket/prefix"], "Addresses that can be fetched begin with s3://,"),
+        (["PATH", "--interval-seconds", "0"], "--interval-seconds must be above 0. Example: "),
+        (["PATH", "--started-at", "yesterday"], "--started-at yesterday is no time. Example: "),
+        (["PATH", "--column", "GPU"], "--column GPU names no series. Example: GPU=gpu0.busy_pct"),
+        (["PATH", "--describe", "nothere.json"], "nothere.json can't be read: No such file"),
+        (["PATH", "--describe", "PATH/b.csv"], "is no description of a training job. Save the"),
+        (["mlflow+http://127.0.0.1:1/x"], "the address names no run. Use that of the run's page"),
+        (["prometheus+http://127.0.0.1:9"], "--start says from when. Example: --start 2026-"),
+        (
+            ["prometheus+http://127.0.0.1:9", "--start", "2026-11-01"],
+            "Write 2026-11-01T00:00:00Z for UTC, or 2026-11-01T00:00:00+01:00.",
+        ),
+    ],
+)
+def test_an_import_that_cannot_begin_says_why_and_one_step(
+    words, why, trimtab, online, service, tmp_path
+):
+    folder = str(_folder(tmp_path))
+    done = trimtab(online, "import", *(word.replace("PATH", folder) for word in words))
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert not service.artefacts
+
+
 def test_an_import_says_what_the_person_and_aws_say(trimtab, online, service, tmp_path):
     described = tmp_path / "described.json"
     described.write_text('{"TrainingJobName": "vision-2026-07-10-03-21-06-061"}')

@@ -69,7 +69,8 @@ def moment(text: str) -> float:
     except ValueError:
         raise ValueError(f"{text} is not a time. Example: 2026-11-01T08:00:00Z.") from None
     if at.tzinfo is None:
-        raise ValueError(f"{text} names no time zone. Write {text}Z for UTC, or {text}+01:00.")
+        whole = at.isoformat()
+        raise ValueError(f"{text} names no time zone. Write {whole}Z for UTC, or {whole}+01:00.")
     return at.timestamp()
 
 
