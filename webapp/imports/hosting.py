@@ -116,11 +116,11 @@ class Host:
         except waiting.PartsMissingError as error:
             waiting.wait_for_parts(held, error)
         except (NotImportableError, Problem) as error:
-            outcome.give_up(held, str(error))
+            outcome.mark_import_failed(held, str(error))
             scratch.remove(held.row)
         except Exception as error:
             logger.exception("import could not begin", extra={"artefact": artefact_id})
-            outcome.fail(held, error)
+            outcome.retry_or_fail_import(held, error)
         else:
             now = time.monotonic()
             self.going.append(Conversion(held, child, began_at=now, renewed_at=now))
@@ -183,16 +183,16 @@ def _conclude(each: Conversion, ending: Ending) -> None:
             run_id = held.row.artefact.run_id
             save(held, converted.read(Places(scratch.folder_of(held.row)).converted, run_id))
         elif ending.how == "refused":
-            outcome.give_up(held, ending.why, ending.left_out)
+            outcome.mark_import_failed(held, ending.why, ending.left_out)
         elif ending.how == "busy":
             claims.release(held, timezone.now() + AGAIN_AFTER)
         else:
             logger.error("import failed: %s\n%s", ending.why, each.child.log)
-            outcome.fail(held, ending.why)
+            outcome.retry_or_fail_import(held, ending.why)
     except Problem as error:
-        outcome.give_up(held, str(error))
+        outcome.mark_import_failed(held, str(error))
     except Exception as error:
         logger.exception("import could not be saved", extra={"import": held.pk})
-        outcome.fail(held, error)
+        outcome.retry_or_fail_import(held, error)
     if ending.how not in ("away", "busy"):
         scratch.remove(held.row)

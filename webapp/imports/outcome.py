@@ -11,7 +11,7 @@ from webapp.imports.models import Import
 from webapp.runs.models import Run
 
 
-def give_up(
+def mark_import_failed(
     held: claims.WorkClaim[Import], why: str, left_out: Mapping[str, Any] | None = None
 ) -> None:
     """Record that the upload can't be converted, and what of it was left out."""
@@ -21,7 +21,7 @@ def give_up(
     _settle(held)
 
 
-def fail(held: claims.WorkClaim[Import], error: BaseException | str) -> None:
+def retry_or_fail_import(held: claims.WorkClaim[Import], error: BaseException | str) -> None:
     """Record the error; the import is tried again, unless this was the last attempt."""
     claims.fail(held, error)
     _settle(held)

@@ -26,7 +26,7 @@ class PartsMissingError(RuntimeError):
 def wait_for_parts(held: claims.WorkClaim[Import], error: PartsMissingError) -> None:
     """Wait for the parts; give up after a week."""
     if timezone.now() - held.row.artefact.created_at > LONGEST:
-        outcome.give_up(held, str(error))
+        outcome.mark_import_failed(held, str(error))
     else:
         claims.release(held, timezone.now() + LOOKED_AGAIN_AFTER, stage=str(error)[:120])
 

@@ -20,7 +20,7 @@ class Ending:
         why: a sentence for people; empty if it was converted.
         cpu_seconds: of all its processes.
         unpacked_bytes: that its files took on the disk.
-        left_out: of files that were refused, what was skipped; see `refusal.Refusal`.
+        left_out: of files that were refused, what was skipped; see `refusal.ImportRefusal`.
     """
 
     how: How

@@ -19,7 +19,7 @@ _UNREADABLE = "the conversion said no readable reason"
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ImportRefusal:
     """The reason why nothing was converted.
 
     Attributes:
@@ -36,16 +36,16 @@ def write(why: str, tally: Tally, path: Path) -> None:
     path.write_text(json.dumps(document), encoding="utf-8")
 
 
-def read(path: Path) -> Refusal:
+def read(path: Path) -> ImportRefusal:
     """Read what `write` wrote. Of anything else, the refusal says that it can't be read."""
     if path.stat().st_size > _MOST_BYTES:
-        return Refusal(_UNREADABLE)
+        return ImportRefusal(_UNREADABLE)
     try:
         said = json.loads(path.read_bytes())
         skipped = [_skipped(each) for each in said["skipped"][: MOST_REASONS + 1]]
-        return Refusal(str(said["why"]), {"skipped": skipped})
+        return ImportRefusal(str(said["why"]), {"skipped": skipped})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return Refusal(_UNREADABLE)
+        return ImportRefusal(_UNREADABLE)
 
 
 def _skipped(said: Mapping[str, Any]) -> dict[str, Any]:

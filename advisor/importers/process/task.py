@@ -117,7 +117,7 @@ class Places:
 
     @property
     def refused(self) -> Path:
-        """Return the file that says why nothing could be converted; see `refusal.Refusal`."""
+        """Return the file that says why nothing could be converted; see `refusal.ImportRefusal`."""
         return self.folder / "refused"
 
     @property
