@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from itertools import pairwise
 
 # One core computes; the other is left to the pipeline. Must be set before NumPy is loaded.
@@ -53,43 +54,60 @@ def digits() -> tuple[Batch, Batch]:
     return (images[:1437], labels[:1437]), (images[1437:], labels[1437:])
 
 
-def bend_one(image: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """One image, turned, shifted and bent at random (elastic distortion)."""
-    angle = np.deg2rad(random.uniform(-TURN_DEGREES, TURN_DEGREES))
-    shift = random.uniform(-SHIFT_PIXELS, SHIFT_PIXELS, 2)
+@dataclass(frozen=True)
+class Changes:
+    """Random changes of a batch: a turn, a shift, fields to bend by (elastic distortion), noise."""
+
+    angles: np.ndarray
+    shifts: np.ndarray
+    fields: list[np.ndarray]
+    noise: np.ndarray
+
+
+def draw_changes(count: int, random: np.random.Generator) -> Changes:
+    """Both pipelines draw the same, so that they learn from the same images."""
+    shape = (count, SIDE, SIDE)
+    return Changes(
+        np.deg2rad(random.uniform(-TURN_DEGREES, TURN_DEGREES, count)),
+        random.uniform(-SHIFT_PIXELS, SHIFT_PIXELS, (2, count)),
+        [random.uniform(-1, 1, (2, *shape)) for _ in BENDS],
+        random.normal(0, NOISE, shape).astype(np.float32),
+    )
+
+
+def bend_one(image: np.ndarray, changes: Changes, index: int) -> np.ndarray:
+    """One image, turned, shifted and bent."""
+    angle, shift = changes.angles[index], changes.shifts[:, index]
     rows, columns = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
     middle = (SIDE - 1) / 2
     rows, columns = rows - middle, columns - middle
     bend = np.zeros((2, SIDE, SIDE))
-    for smooth, height in BENDS:
+    for (smooth, height), fields in zip(BENDS, changes.fields, strict=True):
         for axis in range(2):
-            field = random.uniform(-1, 1, (SIDE, SIDE))
-            bend[axis] += ndimage.gaussian_filter(field, smooth) * height
+            bend[axis] += ndimage.gaussian_filter(fields[axis, index], smooth) * height
     source = [
         np.cos(angle) * rows - np.sin(angle) * columns + middle + shift[0] + bend[0],
         np.sin(angle) * rows + np.cos(angle) * columns + middle + shift[1] + bend[1],
     ]
     bent = ndimage.map_coordinates(image, source, order=1)
-    return bent + random.normal(0, NOISE, bent.shape).astype(np.float32)
+    return bent + changes.noise[index]
 
 
-def bend_all(images: np.ndarray, random: np.random.Generator) -> np.ndarray:
+def bend_all(images: np.ndarray, changes: Changes) -> np.ndarray:
     """The same for a whole batch in one go."""
     count = len(images)
-    angle = np.deg2rad(random.uniform(-TURN_DEGREES, TURN_DEGREES, (count, 1, 1)))
-    shift = random.uniform(-SHIFT_PIXELS, SHIFT_PIXELS, (2, count, 1, 1))
+    angle, shift = changes.angles[:, None, None], changes.shifts[:, :, None, None]
     middle = (SIDE - 1) / 2
     rows = np.arange(SIDE)[None, :, None] - middle
     columns = np.arange(SIDE)[None, None, :] - middle
     bend = np.zeros((2, count, SIDE, SIDE))
-    for smooth, height in BENDS:
-        fields = random.uniform(-1, 1, bend.shape)
+    for (smooth, height), fields in zip(BENDS, changes.fields, strict=True):
         bend += ndimage.gaussian_filter(fields, (0, 0, smooth, smooth)) * height
     source_rows = np.cos(angle) * rows - np.sin(angle) * columns + middle + shift[0] + bend[0]
     source_columns = np.sin(angle) * rows + np.cos(angle) * columns + middle + shift[1] + bend[1]
     which = np.broadcast_to(np.arange(count)[:, None, None], source_rows.shape)
     bent = ndimage.map_coordinates(images, [which, source_rows, source_columns], order=1)
-    return bent + random.normal(0, NOISE, bent.shape).astype(np.float32)
+    return bent + changes.noise
 
 
 class SlowPipeline:
@@ -103,7 +121,8 @@ class SlowPipeline:
         order = self.random.permutation(len(self.images))
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
-            bent = np.stack([bend_one(self.images[index], self.random) for index in chosen])
+            changes = draw_changes(len(chosen), self.random)
+            bent = np.stack([bend_one(self.images[n], changes, i) for i, n in enumerate(chosen)])
             yield bent.reshape(len(chosen), -1), self.labels[chosen]
 
 
@@ -121,7 +140,8 @@ class FastPipeline:
             order = self.random.permutation(len(self.images))
             for start in range(0, len(order), BATCH):
                 chosen = order[start : start + BATCH]
-                bent = bend_all(self.images[chosen], self.random)
+                changes = draw_changes(len(chosen), self.random)
+                bent = bend_all(self.images[chosen], changes)
                 self.ready.put((bent.reshape(len(chosen), -1), self.labels[chosen]))
 
     def __iter__(self) -> Iterator[Batch]:
