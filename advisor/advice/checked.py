@@ -55,14 +55,10 @@ def conclusion(lines: Sequence[CheckedLine], inputs: Sequence[Input]) -> str:
     found = "no finding of this run costs enough to act on"
     if lacking:
         found += f", as far as {len(rules) - lacking} of {write_count(len(rules), 'rule')} had data"
-    missing = missing_words(inputs)
+    missing = missing_words(inputs).removeprefix("Not judged")
     if missing:
-        return f"{found[0].upper()}{found[1:]}. Whether another machine pays: {_lower(missing)}"
+        return f"{found[0].upper()}{found[1:]}. Whether another machine pays isn't judged{missing}"
     return f"Nothing to change: {found}, and no other machine pays."
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
 
 
 def _machine_size(inputs: Sequence[Input], is_machine_advised: bool) -> list[CheckedLine]:

@@ -98,7 +98,8 @@ def _fit(
 ) -> Input:
     missing = missing_for_demand(nodes, measured)
     if missing:
-        return Input("fit", missing[0].rstrip("."), _step_for_fit(nodes, measured))
+        what = missing[0].rstrip(".")
+        return Input("fit", what[:1].lower() + what[1:], _step_for_fit(nodes, measured))
     if known is None:
         name = nodes[0].instance_type
         if name:

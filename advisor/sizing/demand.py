@@ -157,9 +157,9 @@ def missing_for_demand(nodes: Sequence[NodeFacts], measured: Use) -> list[str]:
     if len({machine.price_key(node) for node in nodes}) > 1:
         missing.append("The nodes are of different types, so no type fits all of them.")
     if measured.cores_busy_p95 is None:
-        missing.append("How many cores were busy: the agent samples it.")
+        missing.append("How many cores were busy isn't known.")
     if measured.memory_p99_bytes is None:
-        missing.append("How much memory was in use: the agent samples it.")
+        missing.append("How much memory was in use isn't known.")
     if _is_hidden(measured):
         missing.append(
             f"How many cores it needs: starved, it waited for a core in "

@@ -52,6 +52,6 @@ def test_without_memory_samples_no_smaller_machine_is_advised_but_told_what_is_m
 ) -> None:
     told = advice_of(client, workspace, agent, cpu_busy_pct=5.0)
     assert not Recommendation.objects.filter(kind="change_instance_type").exists()
-    assert "Machine size: Not judged: How much memory was in use" in told
+    assert "Machine size: Not judged: how much memory was in use" in told
     assert "no other machine pays" not in told
     assert "not known" in told

@@ -199,3 +199,25 @@ def test_a_phrase_is_left_out_without_its_value(value: object, pattern: str, exp
 def test_a_phrase_escapes_its_value():
     page = Template('{% load shown %}{{ value|phrase:": %s" }}')
     assert page.render(Context({"value": "<b>"})) == ": &lt;b&gt;"
+
+
+@pytest.mark.parametrize(
+    ("text", "begun"),
+    [
+        ("no recording was found", "No recording was found"),
+        ("broken.json is JSON", "broken.json is JSON"),
+        ("runs/a holds nothing", "runs/a holds nothing"),
+        ("refused. try again", "Refused. try again"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_letter_unless_with_a_name(text, begun):
+    assert shown.sentence(text) == begun
+
+
+@pytest.mark.parametrize(
+    ("title", "within"),
+    [("Idle GPU", "idle GPU"), ("GPU memory", "GPU memory"), ("Starved", "starved"), ("", "")],
+)
+def test_a_title_within_a_sentence_keeps_its_abbreviations(title, within):
+    assert shown.inside(title) == within

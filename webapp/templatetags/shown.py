@@ -207,6 +207,19 @@ def words(value: str) -> str:
     return str(value).replace("_", " ")
 
 
+@register.filter
+def sentence(text: str) -> str:
+    """Begin with a capital letter, unless the first word is a name, as of a file."""
+    first = text.partition(" ")[0]
+    return text if set("./_") & set(first.rstrip(".")) else text[:1].upper() + text[1:]
+
+
+@register.filter
+def inside(title: str) -> str:
+    """Write a title within a sentence: `idle GPU`, and `GPU memory` as it is."""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
 @register.filter(is_safe=True)
 def phrase(value: object, pattern: str) -> str:
     """Write `value` where `pattern` has `%s`: `, %s cores`. Return "" for what is missing, zero or
