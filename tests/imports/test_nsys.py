@@ -301,5 +301,5 @@ def test_other_sqlite_files_are_not_taken_for_it(tmp_path):
     database.execute("CREATE TABLE runs (id INTEGER)")
     database.commit()
     database.close()
-    with pytest.raises(NotImportableError, match="no known format"):
+    with pytest.raises(NotImportableError, match="no export of Nsight Systems"):
         import_path(tmp_path, Stated())

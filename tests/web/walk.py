@@ -164,6 +164,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     # For Prometheus, which brings the operator's token.
     "background:metrics": {},
     "imports:sources": {"get": OWNERS, "post": OWNERS},
+    "imports:retry": {"post": MEMBERS},
     "background:background": {"get": OWNERS},
     "background:try_again": {"post": OWNERS},
     "quotas:usage": {"get": VIEWERS},
@@ -193,7 +194,8 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("get", "/api/v1/metrics"): {Token.READ},
     ("get", "/api/v1/export"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/runs/{run_id}/report.html"): {Token.READ, Token.INGEST},
-    ("get", "/api/v1/runs/{run_id}/imports"): {Token.READ},
+    ("get", "/api/v1/runs/{run_id}/imports"): {Token.READ, Token.INGEST},
+    ("post", "/api/v1/runs/{run_id}/imports/retry"): {Token.WRITE},
     ("post", "/api/v1/imports"): {Token.WRITE},
     ("get", "/api/v1/failures"): {Token.READ},
     ("get", "/api/v1/spend"): {Token.READ},
