@@ -57,7 +57,7 @@ def conclusion(lines: Sequence[CheckedLine], inputs: Sequence[Input]) -> str:
         found += f", as far as {len(rules) - lacking} of {write_count(len(rules), 'rule')} had data"
     missing = missing_words(inputs).removeprefix("Not judged")
     if missing:
-        return f"{found[0].upper()}{found[1:]}. Whether another machine pays isn't judged{missing}"
+        return f"{found[0].upper()}{found[1:]}. Whether another machine pays is not judged{missing}"
     return f"Nothing to change: {found}, and no other machine pays."
 
 

@@ -265,7 +265,7 @@ def test_a_healthy_run_is_told_what_was_checked_and_what_is_missing() -> None:
     assert lines[2].found == "Not judged: memory in use. Sample it."
     assert conclusion(lines, [missing]) == (
         "No finding of this run costs enough to act on, as far as 1 of 2 rules had data. "
-        "Whether another machine pays isn't judged: memory in use. Sample it."
+        "Whether another machine pays is not judged: memory in use. Sample it."
     )
     sized = checked_lines([PASSED], [])
     assert sized[-1].is_known
