@@ -36,7 +36,7 @@ _HELD_RECORDS = 2_048
 STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
 CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
 GLOBAL_STEP, RESTORE, COMPILE, CHECKPOINT_FILE, DDP = range(13, 18)
-GPU_STEPS, TORCH_MEMORY, OUT_OF_MEMORY, EPOCH_LENGTH = range(18, 22)
+GPU_STEPS, TORCH_MEMORY, OUT_OF_MEMORY, EPOCH_LENGTH, MEMORY_FORMAT = range(18, 23)
 """STEP: duration ns, data wait ns, samples. UNTIMED_STEP: -, -, samples. EPOCH: number.
 LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch size,
 prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
@@ -48,7 +48,8 @@ DDP: ns of communication after the rank's own backward, iteration.
 GPU_STEPS: ns on the GPU, steps, ns to launch them. TORCH_MEMORY: bytes allocated and reserved now,
 how often memory ran out; flags: how often torch freed its cache and tried again. OUT_OF_MEMORY:
 bytes that were asked for, that were free, that the GPU has; flags: the GPU's number in the process.
-EPOCH_LENGTH: samples of the rank.
+EPOCH_LENGTH: samples of the rank. MEMORY_FORMAT: weights of convolutions, and those of them that
+are in channels_last.
 -1 is "not known"."""
 
 PIN_MEMORY, PERSISTENT_WORKERS, EVALUATES = 1, 2, 4

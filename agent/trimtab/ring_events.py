@@ -108,6 +108,10 @@ def _epoch_length(flags: int, samples: int, _: int, __: int) -> RingEvent:
     return "epoch_length", {"samples": _known(samples)}
 
 
+def _memory_format(flags: int, convolutions: int, channels_last: int, _: int) -> RingEvent:
+    return "memory_format", {"convolutions": convolutions, "channels_last": channels_last}
+
+
 def _known(value: int) -> int | None:
     return None if value < 0 else value
 
@@ -128,4 +132,5 @@ _READERS: dict[int, Callable[..., RingEvent]] = {
     ring.TORCH_MEMORY: _torch_memory,
     ring.OUT_OF_MEMORY: _out_of_memory,
     ring.EPOCH_LENGTH: _epoch_length,
+    ring.MEMORY_FORMAT: _memory_format,
 }

@@ -137,6 +137,32 @@ def test_precision_is_recorded(training, service):
     assert (told["amp"], told["parameters"], told["tf32"]) == ("bfloat16", "float32", True)
 
 
+VISION = """
+model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3, groups=4), nn.Conv2d(4, 4, 1),
+                      nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(16, 2))FORMAT
+x = torch.randn(2, 3, 8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    model(x).sum().backward(); optimizer.step()
+print("trained")
+"""
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_the_format_of_convolutions_is_recorded(number, training, service):
+    """A convolution of one place or of one channel looks the same in both formats."""
+    format_ = ".to(memory_format=torch.channels_last)" if number else ""
+    training(VISION.replace("FORMAT", format_))
+    (told,) = (event.data for event in service.events("memory_format"))
+    assert told == {"rank": 0, "convolutions": 2, "channels_last": number}
+
+
+def test_a_model_without_convolutions_says_so(training, service):
+    training(LOOP)
+    (told,) = (event.data for event in service.events("memory_format"))
+    assert told["convolutions"] == 0
+
+
 def test_a_loader_that_drops_its_last_batch_has_a_shorter_epoch(training, service):
     training(LOOP, "{'drop_last': True}")
     assert [e.data["samples"] for e in service.events("epoch_length")] == [8]

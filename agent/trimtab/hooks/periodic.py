@@ -25,6 +25,7 @@ class PeriodicChecks:
         self.amp: Any = None
         """The last autocast that was entered."""
         self._precision: tuple[int, int, int] | None = None
+        self._has_seen_formats = False
         self._peak = (0, 0)
         self.parallel: Callable[[], Any] = lambda: None
         """The function that returns the model that DistributedDataParallel wrapped last, while it
@@ -42,6 +43,8 @@ class PeriodicChecks:
         torch = sys.modules["torch"]
         with suppress(Exception):
             self._report_precision(torch, optimizer)
+        with suppress(Exception):
+            self._report_memory_format(torch, optimizer)
         with suppress(Exception):
             self._report_number(optimizer)
         with suppress(Exception):
@@ -67,6 +70,23 @@ class PeriodicChecks:
         if precision != self._precision and (recorder := sdk.attached.recorder):
             self._precision = precision
             recorder.fact(ring.PRECISION, autocast, parameters, flags=flags)
+
+    def _report_memory_format(self, torch: Any, optimizer: Any) -> None:
+        """Report once how many of the convolutions have their weights in channels_last.
+
+        A weight of one channel or one place looks the same in both formats, and tells nothing.
+        """
+        recorder = sdk.attached.recorder
+        if self._has_seen_formats or recorder is None:
+            return
+        self._has_seen_formats = True
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        if all(each.dim() < 2 for each in parameters):
+            return  # Parameters that are flat, as FSDP's, have lost their shape.
+        weights = [each for each in parameters if each.dim() == 4]
+        last = [each.is_contiguous(memory_format=torch.channels_last) for each in weights]
+        told = [is_last for is_last, each in zip(last, weights) if is_last != each.is_contiguous()]
+        recorder.fact(ring.MEMORY_FORMAT, len(told), sum(told))
 
     def _report_number(self, optimizer: Any) -> None:
         """Report the optimizer's own count of its steps, which a loaded checkpoint continues.
