@@ -17,7 +17,7 @@ from advisor.advice.input_pipeline import KIND as FIX_INPUT_PIPELINE
 from advisor.advice.input_pipeline import fix_input_pipeline
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.advice.instance_type import change_instance_type
-from advisor.advice.kinds import CHECKPOINTS, KINDS
+from advisor.advice.kinds import CHECKPOINTS, FULL_PRECISION, KINDS
 from advisor.advice.order import counted_saving_usd, drop_conflicts, joint_saving_usd
 from advisor.advice.precision import mixed_precision
 from advisor.advice.probe import probe
@@ -90,7 +90,8 @@ def recommend(
         if change is None or change.rung != SAME:
             measure = probe(spending, used, book, catalogue, as_of, preset, evidence)
     bought = buy_differently(judgements, spending, demand, book, as_of, may_buy)
-    faster = mixed_precision(judgements, spending, speed)
+    told = FULL_PRECISION in found
+    faster = None if told else mixed_precision(judgements, spending, speed)
     kept = [each for each in (loader, saved, *others, faster, shared, *bought) if each is not None]
     ordered = _in_order([*kept, *([change] if change else [])], cost_usd)
     return ordered if measure is None else _with_probe(ordered, measure)

@@ -23,6 +23,7 @@ from rules.stages import other_stages, start_up
 from rules.stalls import data_waits, gpu_shares, idle_share
 from rules.starvation import starved_seconds, waiting_threads
 from rules.step_gaps import unexplained_gaps
+from rules.throttling import REASONS, slowed_share
 from rules.told import told_gpus
 from rules.training_loop import phase_spans
 
@@ -199,14 +200,10 @@ def _is_unused(node: NodeFrame, number: int, frame: RunFrame, spans: RunSpans) -
 
 
 def _throttled(node: NodeFrame, number: int, frame: RunFrame, grid: Grid) -> Floats:
-    """Return the share of each cell in which heat or the power brake limited the clocks.
-
-    The power cap doesn't count: running at it is normal.
-    """
+    """Return the share of each cell in which heat or the power brake limited the clocks."""
     total = np.zeros(grid.count)
-    for reason in ("thermal", "power_brake"):
-        name = f"gpu{number}.throttled_{reason}_ns_total"
-        nanoseconds = node.rate(name, frame.resolution_seconds)
-        if nanoseconds is not None:
-            total += np.nan_to_num(grid.of_series(nanoseconds)) / 1e9
+    for reason in REASONS:
+        share = slowed_share(node, number, reason, frame.resolution_seconds)
+        if share is not None:
+            total += np.nan_to_num(grid.of_series(share))
     return np.clip(total, 0.0, 1.0)

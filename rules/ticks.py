@@ -23,6 +23,7 @@ KEPT = (
     "gpu*.memory_controller_busy_pct",
     "gpu*.memory_used_bytes",
     "gpu*.power_watts",
+    "gpu*.sm_clock_mhz",
     "gpu*.sm_active_pct",
     "gpu*.tensor_active_pct",
     "gpu*.throttled_power_brake_ns_total",

@@ -10,6 +10,9 @@ from advisor.advice.recommendation import PRIOR
 CHECKPOINTS = "fix_checkpoints"
 UNUSED_GPUS = "use_all_gpus"
 RAISE_BATCH = "raise_batch"
+FULL_PRECISION = "full_precision"
+"""The rule whose advice is to compute in shorter numbers, as `advice.precision` advises by what is
+known of other trainings: the finding knows more."""
 
 _IN_BACKGROUND = Fix(
     kind=CHECKPOINTS,
@@ -251,6 +254,48 @@ _READING = Fix(
     risk_reason="Another program on the machine may cause the disk's waits.",
     steps=("Copy the data to local NVMe first.", "Store samples in shards (WebDataset, TFRecord)."),
 )
+_CHANNELS_LAST = Fix(
+    kind="channels_last",
+    title="Store the model and its images in channels_last",
+    setting="memory_format",
+    value="channels_last",
+    effort="very_low",
+    risk=0.4,
+    risk_dimension="speed",
+    risk_reason="A layer without a kernel for this format changes it back and forth.",
+    steps=(
+        "model = model.to(memory_format=torch.channels_last)",
+        "images = images.to(device, memory_format=torch.channels_last)",
+    ),
+    # What it gives differs from model to model, and nobody has measured this one.
+    rung=PRIOR,
+)
+_SHORTER_NUMBERS = Fix(
+    kind="shorter_numbers",
+    title="Compute in TF32 or bfloat16",
+    setting="precision",
+    value="tf32 or bf16",
+    effort="very_low",
+    risk=1.6,
+    risk_dimension="quality",
+    risk_reason="The results may change: compare the metric of a whole run.",
+    steps=(
+        'torch.set_float32_matmul_precision("high")  # TF32',
+        'with torch.autocast("cuda", dtype=torch.bfloat16): loss = model(batch)',
+    ),
+    rung=PRIOR,
+)
+_COOL = Fix(
+    kind="cool_gpus",
+    title="Train on GPUs that keep their clock",
+    setting="node",
+    value="another one",
+    effort="low",
+    risk=0.2,
+    risk_dimension="time",
+    risk_reason="Another node may be as hot, if the room is.",
+    steps=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE", "Slurm: sbatch --exclude=NODE"),
+)
 
 KINDS = MappingProxyType(
     {
@@ -279,6 +324,9 @@ KINDS = MappingProxyType(
         "dataloader": _LOADER,
         "cpu_bottleneck": _CORES,
         "io_bottleneck": _READING,
+        "channels_last": _CHANNELS_LAST,
+        "thermal_throttling": _COOL,
+        FULL_PRECISION: _SHORTER_NUMBERS,
     }
 )
 """Rule -> the fix of its finding. `input_bound` has a module of its own; findings about the size of

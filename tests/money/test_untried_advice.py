@@ -52,7 +52,11 @@ SPEED = LoopSpeed(
 
 
 def told(
-    speed: LoopSpeed | None, demand: Demand = MACHINE, busy: float = 0.95, runs: int = 10
+    speed: LoopSpeed | None,
+    demand: Demand = MACHINE,
+    busy: float = 0.95,
+    runs: int = 10,
+    findings: tuple[Judgement, ...] = (),
 ) -> dict[str, Recommendation]:
     """Return the advice by kind."""
     loop = {"step_seconds": 3000.0, "run_seconds": 3600.0, "wait_share_pct": 0.0}
@@ -62,7 +66,7 @@ def told(
         "seen_seconds@n0/gpu0": 3600.0,
         "idle_seconds@n0/gpu0": 3600.0 * (1 - busy),
     }
-    judged = [_judged("input_bound", loop), _judged("low_gpu_utilization", gpu)]
+    judged = [_judged("input_bound", loop), _judged("low_gpu_utilization", gpu), *findings]
     costs = [COST] * runs
     found = recommend(judged, demand, COST, 3600, costs, BOOK, catalogue(), AS_OF, speed=speed)
     return {each.kind: each for each in found}
@@ -103,6 +107,14 @@ def test_without_evidence_that_tensor_cores_would_help_nothing_is_said(
 
 
 HALF_IDLE = replace(SPEED, util_pct=35.0, gpu_memory_bytes=6 * GIB)
+
+
+def test_a_finding_about_its_numbers_is_told_instead_of_what_others_gained() -> None:
+    """Both advise the same change, and one change saves once."""
+    fired = replace(_judged("full_precision", {}), verdict=Verdict("fired", "Float32."))
+    advised = told(SPEED, findings=(fired,))
+    assert "shorter_numbers" in advised
+    assert "mixed_precision" not in advised
 
 
 def test_runs_that_fit_on_one_gpu_together_are_told_to_measure_sharing() -> None:

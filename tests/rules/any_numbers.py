@@ -24,6 +24,8 @@ AT_MOST = {
     "p5_pct": "p95_pct",
     "p95_pct": "whole_run_p99_pct",
     "outliers_count": "steps_count",
+    "channels_last": "convolutions",
+    "busy_seconds": "seen_seconds",
     "longest_seconds": "hung_seconds",
     "saving_seconds": "loop_seconds",
     "checkpoint_seconds": "saving_seconds",

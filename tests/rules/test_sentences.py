@@ -170,6 +170,23 @@ def does_not_rise(numbers: Numbers, values: Values) -> bool:
     return max(numbers.by_entity("rise_points").values(), default=0.0) <= 0
 
 
+def may_use_tf32(numbers: Numbers, values: Values) -> bool:
+    convolves = (numbers.get("convolutions") or 0.0) >= 8 and numbers.get("is_cudnn_tf32") == 1
+    return numbers.get("is_tf32") == 1 or convolves
+
+
+def has_tensor_work(numbers: Numbers, values: Values) -> bool:
+    limit = values["most_tensor_pct"]
+    return any(pct >= limit for pct in numbers.by_entity("tensor_pct").values())
+
+
+def has_a_steady_clock(numbers: Numbers, values: Values) -> bool:
+    run, slower = numbers.get("run_seconds") or 0.0, numbers.by_entity("slower_pct")
+    least = max(values["least_seconds"], values["least_share_pct"] / 100 * run)
+    slowed = numbers.by_entity("slowed_seconds")
+    return all(slower[gpu] < 1 for gpu, seconds in slowed.items() if seconds >= least)
+
+
 PHRASES: dict[str, Callable[[Numbers, Values], bool]] = {
     r"No sign of too small a batch": is_batch_large,
     r"took no time": is_fast_to_save,
@@ -187,6 +204,10 @@ PHRASES: dict[str, Callable[[Numbers, Values], bool]] = {
     r"(GPU was|GPUs were) used\.": is_every_gpu_used,
     r"No growth of memory without end\.": does_not_grow,
     r"No steady rise\.": does_not_rise,
+    r"TF32 is allowed\.": may_use_tf32,
+    r"doesn't compute in float32 alone": is_zero("is_float32"),
+    r"tensor cores have work": has_tensor_work,
+    r"clock, which stayed as high": has_a_steady_clock,
 }
 """The phrases without a number, and when each is so."""
 

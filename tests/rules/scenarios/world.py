@@ -66,6 +66,7 @@ class World:
     wait_share: float = 0.02
     epochs: int = 6
     pauses: list[Pause] = field(default_factory=list)
+    gpu_model: str = "V100"
     gpu_pct: float = 88.0
     cpu_pct: float = 45.0
     gpu_memory_pct: float = 60.0
@@ -191,7 +192,7 @@ class World:
     def _frame(self, node: Node) -> NodeFrame:
         table = pd.DataFrame(node.series, index=pd.Index(node.times, name="seconds"), dtype=float)
         events = sorted(node.events, key=lambda event: event[0])
-        cards = tuple(GpuHardware("V100", CARD_BYTES) for _ in range(node.gpus))
+        cards = tuple(GpuHardware(self.gpu_model, CARD_BYTES) for _ in range(node.gpus))
         return NodeFrame(
             key=node.key,
             hardware=Hardware(
