@@ -1,4 +1,4 @@
-"""What a GPU of this model can compute with, by its name."""
+"""The abilities of a GPU model, by its name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How busy each GPU is while the training works, and in which numbers and memory format it
-computes.
+"""The work of each GPU: how busy it is while the training works, and in which numbers and memory
+format it computes.
 
 The shares are means over the whole of the work, never single samples: those of a GPU's utilisation
 and of its units aren't of the same moment.

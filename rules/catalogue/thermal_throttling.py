@@ -20,10 +20,10 @@ Short peaks in a hot minute pass by themselves. The counters of some drivers als
 in which a clock is just being set. A model that waits for memory loses less than the clock.
 
 ## How to fix it
-Use another node, and tell whoever runs this one its name and the GPU's number: dust, a fan, the air
-of its place in the rack. With machines of your own, look at the inlet's temperature, or set a power
-limit (`nvidia-smi -pl`) at which the card stays cool: a steady lower clock beats one that goes up
-and down. A power brake is a fault of the power supply, or its budget.
+Use another node, and tell the people who run this one its name and the GPU's number: it may be
+dust, a fan, or the air in its place in the rack. With machines of your own, look at the inlet's
+temperature, or set a power limit (`nvidia-smi -pl`) at which the card stays cool: a steady lower
+clock beats one that goes up and down. A power brake is a fault of the power supply, or its budget.
 
 ## Parameters
 `least_share_pct` of the run, and `least_seconds`: less is a peak.
