@@ -56,6 +56,8 @@ WAITS = Judgement(
 BUYS_SPOT, BUYS_EC2 = (Buying(frozenset([way])) for way in ("spot", "ec2"))
 LACKS = Verdict("insufficient_data", "Missing: X.")
 PASSED = replace(WAITS, verdict=Verdict("passed", "It did not wait."))
+UNMEASURED = ("batch_size", "channels_last", "full_precision")
+"""The rules whose fix nobody has tried on this training."""
 
 
 def finding(rule: str, low: float, high: float, **numbers: float) -> Judgement:
@@ -214,7 +216,7 @@ def test_every_finding_that_has_a_price_says_what_to_do_and_how(rule: str) -> No
     assert advised.how_to_apply[0] == "Do it."
     assert len(advised.how_to_apply) > 1
     assert advised.risk_reason.endswith(".")
-    assert advised.rung == ("prior" if rule == "batch_size" else "measured")
+    assert advised.rung == ("prior" if rule in UNMEASURED else "measured")
     assert advised.risk <= MOST_RISK_MAILED
 
 
