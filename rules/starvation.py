@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from rules.activity import own_cores
+from rules.activity import own_cores, working
 from rules.evidence import known_together, series_after
 from rules.frame import NodeFrame
 from rules.grid import Floats, Grid
@@ -45,6 +45,14 @@ def starved_share(node: NodeFrame, resolution_seconds: float) -> float | None:
     """
     worked = series_after(_starved(node, resolution_seconds), node.warm_up_end_seconds())
     return None if worked is None else float(worked.clip(0.0, 1.0).mean())
+
+
+def starved_at_work_seconds(node: NodeFrame, resolution_seconds: float) -> float | None:
+    """Return the time between the first and the last step in which the run waited for a core; None
+    if unknown.
+    """
+    worked = working(node, _starved(node, resolution_seconds))
+    return None if worked is None else float(worked.clip(0.0, 1.0).sum()) * resolution_seconds
 
 
 def starved_seconds(node: NodeFrame, resolution_seconds: float, grid: Grid) -> Floats:

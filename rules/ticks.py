@@ -11,6 +11,9 @@ from rules.registry import all_rules
 
 KEPT = (
     "container.cpu_seconds_total",
+    "container.cpu_periods_total",
+    "container.cpu_throttled_periods_total",
+    "container.cpu_throttled_seconds_total",
     "container.memory_working_set_bytes",
     "container.psi_io_full_us_total",
     "disk.read_bytes_total",

@@ -296,6 +296,21 @@ _COOL = Fix(
     risk_reason="Another node may be as hot, if the room is.",
     steps=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE", "Slurm: sbatch --exclude=NODE"),
 )
+_QUOTA = Fix(
+    kind="raise_cpu_quota",
+    title="Raise the container's quota of CPU time",
+    setting="cpu_quota",
+    value="higher",
+    effort="very_low",
+    risk=0.6,
+    risk_dimension="neighbours",
+    risk_reason="Other containers of the machine get less of its cores.",
+    steps=(
+        "Kubernetes: raise resources.limits.cpu, or leave it out and keep requests.cpu",
+        "Docker: docker run --cpus=N",
+        "OMP_NUM_THREADS=1 python train.py  # where threads only spin",
+    ),
+)
 
 KINDS = MappingProxyType(
     {
@@ -325,6 +340,7 @@ KINDS = MappingProxyType(
         "cpu_bottleneck": _CORES,
         "io_bottleneck": _READING,
         "channels_last": _CHANNELS_LAST,
+        "cpu_throttled": _QUOTA,
         "thermal_throttling": _COOL,
         FULL_PRECISION: _SHORTER_NUMBERS,
     }

@@ -26,6 +26,7 @@ AT_MOST = {
     "outliers_count": "steps_count",
     "channels_last": "convolutions",
     "busy_seconds": "seen_seconds",
+    "waited_seconds": "seen_seconds",
     "longest_seconds": "hung_seconds",
     "saving_seconds": "loop_seconds",
     "checkpoint_seconds": "saving_seconds",
