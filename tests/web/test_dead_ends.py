@@ -35,7 +35,7 @@ def _followed(person, address: str) -> str:  # type: ignore[no-untyped-def]
 def unpriced(owner) -> Run:
     job = factories.job(owner.workspace, "vision/a&b.py", owner="ada", tags={"team": "x"})
     factories.run(job, cost="1.00")
-    missing = ["7: its instance type was not declared, and no rate of your own covers it"]
+    missing = ["7: its machine type is unknown, and none of your own rates fits it"]
     unnamed = factories.summary(missing=missing, instance_types=[])
     return factories.run(job, cost=None, summary=unnamed)
 

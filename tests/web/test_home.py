@@ -13,11 +13,13 @@ from django.utils import timezone
 
 from tests.html import read_page
 from tests.web import factories
-from webapp.accounts.models import Membership, Token, digest
+from webapp.accounts.models import Membership, Token, Workspace, digest
 from webapp.analysis.models import LedgerEntry
-from webapp.dashboard.selectors.home import pace
-from webapp.runs.models import Attempt, Node, Run
+from webapp.dashboard.selectors.home import Pace, pace
+from webapp.dashboard.selectors.unpriced import unpriced_runs
+from webapp.runs.models import Attempt, Job, Node, Run
 from webapp.spend.models import Budget
+from webapp.spend.months import current_month
 
 
 def text(html: str) -> str:
@@ -29,6 +31,11 @@ def agenda(person: Any) -> list[str]:
     found = re.search(r"Needs attention.*?</section>", page, re.DOTALL)
     assert found
     return [text(item).strip() for item in re.findall(r"<li>.*?</li>", found[0], re.DOTALL)]
+
+
+def _pace(workspace: Workspace, now: datetime) -> Pace:
+    month = current_month(workspace, now)
+    return pace(workspace, now, unpriced_runs(workspace, month, now))
 
 
 def labelled(run: Run, **usd: str | None) -> Run:
@@ -139,6 +146,62 @@ def test_unpriced_trouble_has_no_price_not_zero(owner):
 
     assert "no price" in item
     assert "$0" not in item
+
+
+def _unpriced(job: Job, **more: Any) -> Run:
+    missing = ["n1: no on-demand price of box in an unknown region"]
+    run = factories.run(job, cost=None, summary=factories.summary(missing=missing), **more)
+    factories.analysis(run, done=1)
+    return run
+
+
+def test_a_first_run_without_a_price_is_no_spend_of_zero(owner):
+    run = _unpriced(factories.job(owner.workspace))
+
+    (item,) = agenda(owner)
+    page = owner.page("/")
+
+    assert item.startswith(f"No price {run} no on-demand price of box")
+    assert "Enter a rate" in item
+    shown = text(page)
+    assert "no price yet" in shown
+    assert "$0" not in shown
+    assert "Nothing was spent" not in shown
+    assert "Nothing needs you" not in shown
+    assert "what was spent is unknown" in shown
+
+
+def test_runs_without_a_price_are_one_item_and_not_in_the_spend(owner):
+    job = factories.job(owner.workspace)
+    run = factories.run(job, started_at=timezone.now() - timedelta(minutes=20))
+    factories.node(run)
+    factories.costed(run)
+    for _ in range(2):
+        _unpriced(job, started_at=timezone.now() - timedelta(minutes=10))
+
+    (item,) = agenda(owner)
+
+    assert item.startswith("No price 2 runs the newest, ")
+    assert "without 2 runs that have no price" in text(owner.page("/"))
+
+
+def test_a_run_that_is_not_analysed_yet_may_still_have_a_price(owner):
+    job = factories.job(owner.workspace)
+    factories.run(job, cost=None, state=Run.RUNNING, ended_at=None)
+
+    assert agenda(owner) == []
+    assert "no price yet" in owner.page("/")
+
+
+def test_a_spend_of_last_month_without_a_price_is_no_spend_of_zero(owner):
+    job = factories.job(owner.workspace)
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    _unpriced(job, started_at=datetime(2026, 10, 3, tzinfo=UTC))
+
+    shown = _pace(owner.workspace, now)
+
+    assert (shown.usd, shown.then_usd, shown.is_unknown) == (Decimal(0), None, True)
+    assert _pace(owner.workspace, now - timedelta(days=18, hours=12)).then_usd == Decimal(0)
 
 
 def test_others_trouble_is_not_told(owner, stranger):
@@ -301,7 +364,7 @@ def test_the_pace_of_the_month_is_the_spend_of_its_days(owner):
         factories.node(run)
         factories.costed(run)
 
-    told = pace(owner.workspace, datetime(2026, 11, 10, 12, tzinfo=UTC))
+    told = _pace(owner.workspace, datetime(2026, 11, 10, 12, tzinfo=UTC))
 
     assert told.usd == 2 * factories.USD_PER_HOUR
     assert told.then_usd == factories.USD_PER_HOUR

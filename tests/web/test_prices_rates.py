@@ -165,7 +165,7 @@ def test_a_machine_of_your_own_costs_what_its_gpus_do_and_a_rate_prices_what_had
     Node.objects.filter(attempt__run=run).update(gpus=gpus, **own)
     run = analysed(run)
     assert run.cost_usd is None
-    assert "no rate of your own covers it" in run.summary.missing[0]
+    assert "none of your own rates fits it" in run.summary.missing[0]
 
     form = RATE | {"service": "gpu_hour", "provider": "on_premises", "region": "",
                    "instance_type": "H100 80GB HBM3", "usd_per_hour": "1.80"}  # fmt: skip

@@ -291,3 +291,36 @@ def test_a_failed_run_tells_its_exit_code_once(owner):
     failure = owner.page(reverse("dashboard:run", args=[run.pk])).partition('id="failure"')[2]
 
     assert failure.partition("</div></div>")[0].lower().count("exit code 3") == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "waste", "note"),
+    [
+        ({"effective": 6.0}, "unknown", "no sample shows what the time was used for"),
+        ({"effective": 120.0, "gap": 400.0}, "$0.00", "none found; the use of 80 % is unknown"),
+        ({"effective": 600.0}, "$0.00", "nothing wasted"),
+    ],
+)
+def test_time_that_nobody_can_explain_is_not_called_free_of_waste(owner, seconds, waste, note):
+    run = factories.run(factories.job(owner.workspace))
+    factories.node(run)
+    factories.ledger(run, **seconds)
+
+    page = owner.page(reverse("dashboard:run", args=[run.pk]))
+    report = owner.page(reverse("dashboard:report", args=[run.pk]))
+
+    for shown in (page, report):
+        words = re.sub(r"<[^>]+>", " ", shown)
+        assert re.search(rf"Waste\s+{re.escape(waste)}", words)
+        assert note in words
+
+
+def test_waste_without_a_price_is_a_share_of_the_time(owner):
+    run = factories.run(factories.job(owner.workspace), cost=None)
+    factories.node(run)
+    factories.ledger(run, effective=180.0, initialise=420.0)
+
+    words = re.sub(r"<[^>]+>", " ", owner.page(reverse("dashboard:run", args=[run.pk])))
+
+    assert re.search(r"Waste\s+70 %\s+of the time", words)
+    assert "start-up: 70 %, in dollars unknown without a price" in re.sub(r"\s+", " ", words)

@@ -111,7 +111,7 @@ def _missing(outcome: Outcome) -> list[str]:
 
 def _why_unpriced(node: Node) -> str:
     if not node.instance_type:
-        return "its instance type was not declared, and no rate of your own covers it"
+        return "its machine type is unknown, and none of your own rates fits it"
     option = node.purchase_option.replace("_", "-")
     where = node.region or "a region that was not declared"
     return f"no {option} price of {node.instance_type} in {where}"

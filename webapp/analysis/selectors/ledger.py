@@ -21,6 +21,8 @@ BAR_WIDTH = 1000
 EFFECTIVE = "effective"
 IDLE = frozenset({"unused_gpu", "idle_tail", "hung", "gpu_idle", "unused_cores"})
 """The labels of time in which a machine was held and nothing ran."""
+UNKNOWN = NO_WASTE - {EFFECTIVE}
+MOSTLY = 0.95
 WASTE_COLOURS = (
     ("unused_gpu", "gpu_idle", "idle_tail", "other_programs"),
     ("initialise", "compile", "restart", "restore"),
@@ -148,6 +150,16 @@ class LedgerView:
     @property
     def waste_share(self) -> float:
         return sum(line.share for line in self.lines if line.is_waste)
+
+    @property
+    def unknown_share(self) -> float:
+        """Return the share whose use is unknown: it may be waste."""
+        return sum(line.share for line in self.lines if line.label in UNKNOWN)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether the use of nearly all of it is unknown, so that no waste means nothing."""
+        return self.largest_waste is None and self.unknown_share >= MOSTLY
 
 
 def run_ledger(run: Run) -> LedgerView | None:

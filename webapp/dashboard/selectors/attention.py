@@ -20,6 +20,7 @@ from webapp.advice.scope import recommendations_of
 from webapp.advice.selectors.savings import saving_of
 from webapp.analysis.models import Judgement
 from webapp.analysis.scope import every_open_regression_of
+from webapp.dashboard.selectors.unpriced import DAYS, UnpricedRuns
 from webapp.runs.models import Run
 from webapp.runs.scope import runs_of
 from webapp.spend.budget_status import BudgetLine
@@ -31,11 +32,12 @@ NEW_WITHIN = timedelta(days=7)
 MOST_OF_A_KIND = 5
 _OF_FAILED = ("number", "started_at", "ended_at", "job__name")
 """The columns that are read of a failed run: its row is wide."""
-HANGS, FAILED, REGRESSION, BUDGET, RECOMMENDATION = (
+HANGS, FAILED, REGRESSION, BUDGET, UNPRICED, RECOMMENDATION = (
     "Hangs now",
     "Failed",
     "Regression",
     "Budget",
+    "No price",
     "Recommendation",
 )
 
@@ -63,7 +65,7 @@ class AttentionItem:
 
 
 def attention(
-    workspace: Workspace, budgets: list[BudgetLine], now: datetime
+    workspace: Workspace, budgets: list[BudgetLine], unpriced: UnpricedRuns, now: datetime
 ) -> list[AttentionItem]:
     """Return at most MOST_OF_A_KIND of each kind."""
     return [
@@ -71,6 +73,7 @@ def attention(
         *_failed(workspace, now),
         *_regressions(workspace),
         *_budgets(budgets),
+        *_without_price(unpriced),
         *_recommendations(workspace, now),
     ]
 
@@ -158,6 +161,20 @@ def _budgets(lines: list[BudgetLine]) -> Iterator[AttentionItem]:
         yield AttentionItem(
             BUDGET, str(line.budget), note, None, line.standing.spent_usd, "spent", address
         )
+
+
+def _without_price(unpriced: UnpricedRuns) -> Iterator[AttentionItem]:
+    """Yield one item for all runs without a price, with what the newest one lacks."""
+    newest = unpriced.newest
+    if newest is None:
+        return
+    reasons = (missing.partition(": ")[2] for missing in newest.summary.missing)
+    title, note = str(newest), next(reasons, "") or "what it cost is unknown"
+    address = reverse("dashboard:run", args=[newest.pk])
+    if unpriced.recent_count > 1:
+        title, note = f"{unpriced.recent_count:,} runs", f"the newest, {newest}: {note}"
+        address = shown.unpriced(days=DAYS)
+    yield AttentionItem(UNPRICED, title, note, newest.started_at, None, "", address, newest)
 
 
 def _recommendations(workspace: Workspace, now: datetime) -> Iterator[AttentionItem]:

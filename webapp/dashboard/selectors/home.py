@@ -20,6 +20,7 @@ from webapp.advice.scope import realised_savings_of, recommendations_of
 from webapp.advice.selectors.inbox import OpenSaving, open_saving
 from webapp.analysis.selectors.ledger import LedgerView, runs_ledger
 from webapp.dashboard.selectors.attention import AttentionItem, attention
+from webapp.dashboard.selectors.unpriced import UnpricedRuns, unpriced_runs
 from webapp.directives.selectors import MayAsk, may_ask
 from webapp.runs.models import Run, began
 from webapp.runs.scope import runs_of
@@ -53,9 +54,12 @@ class Pace:
     in a box of WIDTH x HEIGHT."""
 
     month: Month
-    usd: Decimal
-    then_usd: Decimal
-    """The spend of the month before, up to the same day."""
+    usd: Decimal | None
+    """The spend so far; None if runs began and none of them has a price."""
+    then_usd: Decimal | None
+    """The spend of the month before, up to the same day; None as in `usd`."""
+    unpriced_count: int
+    """The number of this month's runs that aren't in the sum."""
     line: str
     before: str
     axis: Axis
@@ -65,6 +69,11 @@ class Pace:
     @property
     def is_empty(self) -> bool:
         return not self.line and not self.before
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether runs began and no price says what they cost."""
+        return self.is_empty and (self.usd is None or self.then_usd is None)
 
 
 @dataclass(frozen=True)
@@ -118,14 +127,15 @@ def home_page(workspace: Workspace, now: datetime, *, may_change: bool) -> HomeP
     runs = runs_of(workspace)
     running = runs.filter(state=Run.RUNNING)
     recent = runs.filter(started_at__gte=now - timedelta(days=LEDGER_DAYS)).select_related(None)
+    unpriced = unpriced_runs(workspace, current_month(workspace, now), now)
     budgets = standings(workspace, budgets_of(workspace), now)
     listed = list(_with_sums(running).order_by("-started_at")[:MOST_RUNNING])
     asks = may_ask(listed) if may_change and listed else {}
     return HomePage(
-        attention=attention(workspace, budgets, now),
+        attention=attention(workspace, budgets, unpriced, now),
         running=_running_lines(listed, runs, asks),
         running_sum=_running_sum(listed),
-        pace=pace(workspace, now),
+        pace=pace(workspace, now, unpriced),
         ledger=runs_ledger(recent),
         open=open_saving(recommendations_of(workspace)),
         proven=proven_sum(realised_savings_of(workspace)),
@@ -181,7 +191,7 @@ def _running_line(
     )
 
 
-def pace(workspace: Workspace, now: datetime) -> Pace:
+def pace(workspace: Workspace, now: datetime, unpriced: UnpricedRuns) -> Pace:
     """Return the pace. Days are UTC's, as costs are kept; a month begins in the workspace's time
     zone.
     """
@@ -193,6 +203,7 @@ def pace(workspace: Workspace, now: datetime) -> Pace:
     top = max(sums[today], sums_before[-1])
     days = max(len(sums), len(sums_before))
     first, width = month.start.date(), WIDTH / days
+    usd, then_usd = sums[today], sums_before[min(today, len(sums_before) - 1)]
     scale = axis(top, [first + timedelta(days=n) for n in range(days)])
     return Pace(
         axis=scale,
@@ -201,8 +212,9 @@ def pace(workspace: Workspace, now: datetime) -> Pace:
             for n, usd in enumerate(sums[: today + 1])
         ],
         month=month,
-        usd=sums[today],
-        then_usd=sums_before[min(today, len(sums_before) - 1)],
+        usd=usd if usd or not unpriced.month_count else None,
+        then_usd=then_usd if then_usd or not unpriced.then_count else None,
+        unpriced_count=unpriced.month_count,
         line=_points(sums[: today + 1], scale.top_usd if top else top, days),
         before=_points(sums_before, scale.top_usd, days) if sums_before[-1] else "",
     )
