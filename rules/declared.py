@@ -12,7 +12,7 @@ from rules.ledger_words import WORDS
 from rules.materiality import has_floor
 from rules.rule import Rule
 
-IN_WORDS = {**WORDS, "effective": "in work"}
+IN_WORDS = {**WORDS, "effective": "work"}
 PRECEDENCE = {
     Directness.TOLD_CAUSE: "The cause follows from what the training reports. Of time that other "
     "rules claim too, this rule gets its part first.",

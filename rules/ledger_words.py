@@ -1,50 +1,25 @@
-"""Says what a run spent its time on, where it is too short for findings."""
+"""The uses of time by ledger label, in words that fit into a sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from rules.ledger_labels import NO_WASTE
-
-SHORT_SECONDS = 300.0
-LEAST_SHARE = 0.05
 WORDS = {
-    "unused_gpu": "on GPUs that it never used",
+    "unused_gpu": "unused GPUs",
     "starved": "waiting for a core",
     "restore": "loading checkpoints",
-    "restart": "between restarts",
-    "initialise": "in start-up",
-    "idle_tail": "idle at the end",
-    "hung": "hung",
-    "checkpoint": "in checkpoints",
-    "evaluation": "in evaluation",
-    "epoch_gap": "between epochs",
-    "compile": "in compilation",
-    "first_steps": "in slow first steps",
-    "lost": "in steps that were done again",
+    "restart": "restarts",
+    "initialise": "start-up",
+    "idle_tail": "idle time at the end",
+    "hung": "hanging",
+    "checkpoint": "checkpoints",
+    "evaluation": "evaluation",
+    "epoch_gap": "gaps between epochs",
+    "compile": "compilation",
+    "first_steps": "slow first steps",
+    "lost": "steps that were done again",
     "data_stall": "waiting for data",
-    "communication": "in communication",
-    "throttled": "slowed by heat or power",
-    "low_sm": "with few of the GPU's cores active",
-    "gpu_idle": "with an idle GPU",
-    "unused_cores": "on idle cores",
+    "communication": "communication",
+    "throttled": "running slower for heat or power",
+    "low_sm": "work on few of the GPU's cores",
+    "gpu_idle": "an idle GPU",
+    "unused_cores": "idle cores",
 }
-
-
-def describe_short_run(shares: Mapping[str, float], run_seconds: float) -> str:
-    """Say what a short run's time went to, the most first; empty: the run isn't short, or it wasted
-    little.
-
-    Args:
-        shares: each label's share of the time, 0 to 1.
-    """
-    large = {
-        label: share
-        for label, share in shares.items()
-        if label not in NO_WASTE and share >= LEAST_SHARE
-    }
-    if run_seconds >= SHORT_SECONDS or not large:
-        return ""
-    ordered = sorted(large, key=lambda label: (-large[label], label))
-    parts = ", ".join(f"{100 * large[label]:.0f} % {WORDS[label]}" for label in ordered)
-    return f"The run spent {parts}; it is too short for the rest."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
@@ -12,9 +13,9 @@ from advisor.importers.conversion import Imported
 from advisor.machine import price_key
 from advisor.money import display_usd
 from advisor.offline.analysis import OfflineReport
+from advisor.short_run import LedgerPart, describe_short_run
 from advisor.sizing.doubt import doubts
 from rules.engine import Judgement
-from rules.ledger_words import describe_short_run
 from rules.registry import all_rules
 from rules.wording import write_count
 
@@ -136,8 +137,11 @@ def _findings(report: OfflineReport) -> Iterator[str]:
 
 def _short_words(report: OfflineReport) -> str:
     whole = sum(line.node_seconds for line in report.ledger)
-    shares = {line.label: line.node_seconds / whole for line in report.ledger}
-    return describe_short_run(shares, report.timeline.duration_seconds)
+    parts = [LedgerPart(line.label, line.node_seconds / whole) for line in report.ledger]
+    states = Counter(each.verdict.state for each in report.judgements)
+    judged = states["fired"] + states["passed"]
+    applicable = judged + states["insufficient_data"]
+    return describe_short_run(parts, report.timeline.duration_seconds, judged, applicable)
 
 
 def _finding(judgement: Judgement, recovered: RecoverablePart) -> Iterator[str]:

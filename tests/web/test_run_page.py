@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from django.urls import reverse
@@ -155,16 +154,6 @@ def test_no_finding_is_good_news_only_once_rules_were_judged(owner, run):
     factories.judgement(run, "passed_rule", "passed")
 
     assert "No rule fired" in owner.page(_address(run))
-
-
-def test_a_run_too_short_for_rules_says_what_its_time_went_to(owner, run):
-    Run.objects.filter(pk=run.pk).update(ended_at=run.started_at + timedelta(seconds=100))
-    factories.ledger(Run.objects.get(pk=run.pk), checkpoint=33.0)
-    factories.judgement(run, "short_rule", "insufficient_data", summary="Too short.")
-
-    page = owner.page(_address(run))
-
-    assert "No rule fired on this run. The run spent 33 % in checkpoints; it is too" in page
 
 
 def test_a_recommendation_shows_saving_interval_risk_and_effort(owner, run):

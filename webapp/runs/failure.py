@@ -38,6 +38,7 @@ class FirstFailure:
     oom_kills: int | None
     memory_bytes: int | None
     memory_limit_bytes: int | None
+    is_killed_for_memory: bool
 
     @property
     def details(self) -> str:
@@ -77,6 +78,7 @@ def _failure(session: Session) -> FirstFailure:
         oom_kills=facts.get("oom_kills"),
         memory_bytes=facts.get("memory_bytes"),
         memory_limit_bytes=facts.get("memory_limit_bytes"),
+        is_killed_for_memory=bool(facts.get("oom_kills")) and _is_own_kill(session),
     )
 
 
@@ -84,13 +86,10 @@ def ending_words(session: Session) -> str:
     """Return how a failed session ended, in words."""
     facts = session.ending
     number = _signal(session)
-    if facts.get("oom_kills"):
-        is_own = facts.get("oom_scope") == "container"
-        killed = number == signal.SIGKILL or session.exit_code == _KILLED_CODE
-        if is_own or facts.get("oom_process"):
-            return _killed_for_memory(session, killed)
-        if killed:
-            return f"Killed by the kernel, probably for memory{_amount(session)}"
+    if facts.get("oom_kills") and _is_own_kill(session):
+        if facts.get("oom_scope") == "container" or facts.get("oom_process"):
+            return _killed_for_memory(session, _is_killed(session))
+        return f"Killed by the kernel, probably for memory{_amount(session)}"
     if number is not None:
         name, meaning = _signal_name(number), _SIGNALS.get(signal.Signals(number))
         return f"Ended by {name}" + (f": {meaning}" if meaning else "")
@@ -99,6 +98,17 @@ def ending_words(session: Session) -> str:
     code = _code(session.exit_code)
     cause = failure_causes.cause_in("\n".join(session.stderr), session.exit_code)
     return f"{failure_causes.WORDS[cause]}, {code}" if cause else capfirst(code)
+
+
+def _is_killed(session: Session) -> bool:
+    return _signal(session) == signal.SIGKILL or session.exit_code == _KILLED_CODE
+
+
+def _is_own_kill(session: Session) -> bool:
+    """Return whether it was the run's process that the kernel killed, not another program's."""
+    facts = session.ending
+    is_own = facts.get("oom_scope") == "container" or bool(facts.get("oom_process"))
+    return is_own or _is_killed(session)
 
 
 def _killed_for_memory(session: Session, is_command: bool) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.pricing.providers import DEFAULT
+from advisor.short_run import LedgerPart, describe_short_run
 from advisor.sizing.doubt import doubts, fitting_types
-from rules.ledger_words import describe_short_run
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.advice.selectors.candidates import RecommendationDetails, advice
 from webapp.advice.selectors.checked import ChecksOfRun, checked_of
@@ -15,12 +15,14 @@ from webapp.advice.selectors.recommendations import advice_about
 from webapp.advice.selectors.savings import saved_by
 from webapp.analysis.models import Analysis, Judgement
 from webapp.analysis.selectors.cost_lines import CostLine, cost_lines
+from webapp.analysis.selectors.failures import FailureTable, failures_of_runs
 from webapp.analysis.selectors.findings import analysis_of
 from webapp.analysis.selectors.ledger import LedgerView, run_ledger
 from webapp.analysis.selectors.run_money import RunMoney, run_money
 from webapp.dashboard.selectors.baseline import baseline_of
-from webapp.dashboard.selectors.charts import MOST_NODES, charts
+from webapp.dashboard.selectors.charts import MOST_NODES, Chart, charts
 from webapp.dashboard.selectors.judgements import RuleLine, in_state, rule_lines
+from webapp.dashboard.selectors.memory_failure import MemoryFailure, memory_failure
 from webapp.dashboard.selectors.probes import ProbeLine, probe_line
 from webapp.dashboard.selectors.run_events import RunEvent, run_events
 from webapp.dashboard.selectors.run_time import RunTime, run_time
@@ -68,6 +70,10 @@ class RunPage:
     """The reason why the last upload was refused, if a quota was reached."""
     failure: FirstFailure | None
     stderr: list[str]
+    memory: MemoryFailure | None
+    """The memory that ran out, if the run failed for it."""
+    failures: FailureTable | None
+    """The cost of its failures; None if it didn't fail."""
     stages: list[StageTime]
     probe: ProbeLine | None
     """The probe; None for an ordinary run."""
@@ -102,14 +108,17 @@ class RunPage:
 
     @property
     def short_words(self) -> str:
-        """Return what a run that is too short for some rules spent its time on; empty if it
+        """Return that the run is too short to judge, and what it spent its time on; empty if it
         isn't.
         """
         length = self.run.duration
-        if length is None or self.ledger is None or not self.lacking:
+        if length is None or self.is_changing:
             return ""
-        shares = {line.label: line.share for line in self.ledger.lines}
-        return describe_short_run(shares, length.total_seconds())
+        lines = self.ledger.lines if self.ledger else []
+        parts = [LedgerPart(line.label, line.share, line.usd) for line in lines]
+        judged = len(self.passed) + self.fired_count
+        applicable = judged + len(self.lacking)
+        return describe_short_run(parts, length.total_seconds(), judged, applicable)
 
     @property
     def inapplicable(self) -> list[RuleLine]:
@@ -239,12 +248,21 @@ class RunPage:
         types = catalogue_in(node.region, node.provider or DEFAULT)
         return fitting_types(node, types.values())
 
+    @property
+    def _charts(self) -> list[Chart]:
+        """Return the charts; that of memory that ran out isn't folded."""
+        shown = self.memory.charts if self.memory else ()
+        return [
+            replace(chart, is_folded=False) if chart.key in shown else chart
+            for chart in charts(self.nodes)
+        ]
+
     def chart_document(self) -> dict[str, Any]:
         """Return what the browser needs to draw: charts, nodes, evidence."""
         return {
             "length_seconds": self.run.duration.total_seconds() if self.run.duration else 0.0,
             "nodes": {node.key: str(node) for node in self.nodes},
-            "charts": [chart.document() for chart in charts(self.nodes)],
+            "charts": [chart.document() for chart in self._charts],
             "usd": float(self.run.cost_usd) if self.run.cost_usd else None,
             "epochs": self.run.work.get("epochs"),
             "cores": sum(node.vcpus or 0 for node in self.nodes[:MOST_NODES]),
@@ -266,6 +284,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
     judged, about = rule_lines(run), advice_about(run)
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
     baseline, stop = baseline_of(run), stop_notice(run)
+    failure, stderr = failure_of(run, sessions), stderr_of(sessions)
     asked = asked_of_agent(run, may_ask=may_ask)
     requests = [each for each in (stop.asked, asked.profile, asked.interval) if each is not None]
     fired = in_state(judged, Judgement.FIRED)
@@ -291,8 +310,10 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         may_ask=may_ask,
         asked=asked,
         refusal=last_refusal(run),
-        failure=failure_of(run, sessions),
-        stderr=stderr_of(sessions),
+        failure=failure,
+        stderr=stderr,
+        memory=memory_failure(run, failure, stderr, nodes, judged),
+        failures=failures_of_runs([run]) if run.state == Run.FAILED else None,
         stages=stages_of(run, sessions),
         probe=probe_line(run),
         events=run_events(run, sessions, fired, requests, artefacts),
