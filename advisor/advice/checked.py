@@ -9,7 +9,7 @@ from advisor.advice.inputs import Input, missing_words
 from advisor.advice.recommendation import RuleJudgement
 from rules.category import OVERVIEW
 from rules.registry import all_rules
-from rules.wording import write_count
+from rules.wording import sentence, write_count
 
 MACHINE_SIZE, BUYING = "Machine size", "Ways to buy"
 
@@ -48,16 +48,24 @@ def _line(judged: RuleJudgement, is_known: bool) -> CheckedLine:
     return CheckedLine(all_rules()[judged.rule_id].title, judged.verdict.summary, is_known)
 
 
-def conclusion(lines: Sequence[CheckedLine], inputs: Sequence[Input]) -> str:
-    """Say what may be said of a run for which nothing is advised, and what isn't judged."""
+def conclusion(lines: Sequence[CheckedLine], inputs: Sequence[Input], waste: str = "") -> str:
+    """Say what may be said of a run for which nothing is advised, and what isn't judged.
+
+    Args:
+        waste: a clause about large waste, beside which "nothing to change" would be untrue.
+    """
     rules = [line for line in lines if line.name not in (MACHINE_SIZE, BUYING)]
     lacking = sum(not line.is_known for line in rules)
     found = "no finding of this run costs enough to act on"
     if lacking:
         found += f", as far as {len(rules) - lacking} of {write_count(len(rules), 'rule')} had data"
+    if waste:
+        found += f", though {waste}"
     missing = missing_words(inputs).removeprefix("Not judged")
     if missing:
-        return f"{found[0].upper()}{found[1:]}. Whether another machine pays is not judged{missing}"
+        return f"{sentence(found)}. Whether another machine pays is not judged{missing}"
+    if waste:
+        return f"{sentence(found)}. No other machine pays."
     return f"Nothing to change: {found}, and no other machine pays."
 
 

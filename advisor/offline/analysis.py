@@ -31,6 +31,7 @@ from advisor.sizing.doubt import price_doubts
 from advisor.store.frames import load_frame
 from advisor.store.resolution import resolution_seconds
 from advisor.store.stretches import stored_seconds
+from advisor.waste_words import LedgerPart, describe_large_waste
 from rules import engine
 from rules.engine import Judgement
 from rules.ledger import WasteLedger, ledger
@@ -73,6 +74,12 @@ class OfflineReport:
         return self.timeline.state == RUNNING or unknown
 
     @property
+    def ledger_parts(self) -> list[LedgerPart]:
+        """Return the labels' shares of the time, and their cost."""
+        whole = sum(line.node_seconds for line in self.ledger)
+        return [LedgerPart(e.label, e.node_seconds / whole, e.usd) for e in self.ledger]
+
+    @property
     def checked(self) -> list[CheckedLine]:
         is_machine_advised = any(r.kind == CHANGE_INSTANCE_TYPE for r in self.recommendations)
         return (
@@ -84,7 +91,7 @@ class OfflineReport:
         """Say what may be said where nothing is recommended, and what isn't judged."""
         if not self.inputs:
             return f"Not judged: {_UNJUDGED[self.timeline.state]}."
-        return conclusion(self.checked, self.inputs)
+        return conclusion(self.checked, self.inputs, describe_large_waste(self.ledger_parts))
 
 
 _UNJUDGED = {

@@ -13,8 +13,9 @@ from advisor.importers.conversion import Imported
 from advisor.machine import price_key
 from advisor.money import display_usd
 from advisor.offline.analysis import OfflineReport
-from advisor.short_run import LedgerPart, describe_short_run
 from advisor.sizing.doubt import doubts
+from advisor.waste_words import describe_short_run
+from rules.category import OVERVIEW
 from rules.engine import Judgement
 from rules.registry import all_rules
 from rules.wording import write_count
@@ -136,12 +137,12 @@ def _findings(report: OfflineReport) -> Iterator[str]:
 
 
 def _short_words(report: OfflineReport) -> str:
-    whole = sum(line.node_seconds for line in report.ledger)
-    parts = [LedgerPart(line.label, line.node_seconds / whole) for line in report.ledger]
-    states = Counter(each.verdict.state for each in report.judgements)
-    judged = states["fired"] + states["passed"]
-    applicable = judged + states["insufficient_data"]
-    return describe_short_run(parts, report.timeline.duration_seconds, judged, applicable)
+    judged = [each for each in report.judgements if all_rules()[each.rule_id].category != OVERVIEW]
+    states = Counter(each.verdict.state for each in judged)
+    enough = states["fired"] + states["passed"]
+    applicable = enough + states["insufficient_data"]
+    length = report.timeline.duration_seconds
+    return describe_short_run(report.ledger_parts, length, enough, applicable)
 
 
 def _finding(judgement: Judgement, recovered: RecoverablePart) -> Iterator[str]:

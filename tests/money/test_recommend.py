@@ -275,6 +275,14 @@ def test_a_healthy_run_is_told_what_was_checked_and_what_is_missing() -> None:
     assert conclusion(sized, [Input("fit", "measured")]).endswith("no other machine pays.")
 
 
+def test_nothing_to_change_is_not_said_beside_large_waste() -> None:
+    said = conclusion(checked_lines([PASSED], []), [Input("fit", "measured")], "98 % was waste")
+    assert said == (
+        "No finding of this run costs enough to act on, though 98 % was waste. "
+        "No other machine pays."
+    )
+
+
 def test_spot_is_offered_where_it_is_allowed_and_interruptions_leave_a_saving() -> None:
     assert "buy_spot" not in advise()
     saves = finding("checkpoint_interval", 0, 0, checkpoint_seconds=20)

@@ -161,6 +161,20 @@ def test_a_short_run_says_so_with_what_its_time_went_to(owner: Any) -> None:
         assert TICK not in page
 
 
+def test_large_waste_is_told_beside_no_finding_instead_of_a_tick(owner: Any) -> None:
+    run = factories.run(factories.job(owner.workspace), cost="1.00", seconds=600)
+    factories.node(run)
+    factories.ledger(run, initialise=588.0, effective=12.0)
+    factories.judgement(run, "three", "passed")
+
+    for name in ("run", "report"):
+        page = _page(owner, run, name)
+        told = "though $0.9800, 98 % of its cost, was waste, most of it start-up."
+        assert f"No rule fired on this run, {told}" in _text(page)
+        assert "Nothing to change" not in page
+        assert TICK not in page
+
+
 def test_a_run_as_short_that_most_rules_judged_is_judged(owner: Any) -> None:
     run = factories.run(factories.job(owner.workspace))
     Run.objects.filter(pk=run.pk).update(ended_at=run.started_at + timedelta(seconds=59))

@@ -21,6 +21,7 @@ from webapp.advice.selectors.recommendations import recommendations_of
 from webapp.advice.selectors.savings import saving_of
 from webapp.analysis.models import Judgement
 from webapp.analysis.selectors.findings import analysis_of, findings_of
+from webapp.analysis.selectors.ledger import run_ledger
 from webapp.api import ledger, readable, run_money
 from webapp.api.amounts import money
 from webapp.api.schemas import JobsOut, RunOut
@@ -124,7 +125,7 @@ def _run(run: Run) -> dict[str, Any]:
 
 def _checked(run: Run) -> dict[str, Any]:
     nodes, judged = machines.nodes_of(run), run.judgements.all()
-    found = checked_of(run, nodes, judged, recommendations_of(run))
+    found = checked_of(run, nodes, judged, recommendations_of(run), run_ledger(run))
     return {
         "conclusion": found.conclusion if found.lines else "",
         "inputs": [

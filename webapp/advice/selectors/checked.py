@@ -11,12 +11,14 @@ from advisor.advice.checked import CheckedLine, checked_lines, conclusion
 from advisor.advice.inputs import Input, KnownPrices, machine_inputs
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.pricing.catalogue import catalogue
+from advisor.waste_words import describe_large_waste
 from rules.engine import Judgement as RuleJudgement
 from rules.registry import all_rules
 from rules.rule import Numbers, State, Verdict
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Judgement
 from webapp.analysis.pricing import price_key
+from webapp.analysis.selectors.ledger import LedgerView
 from webapp.prices import scope as prices
 from webapp.prices.machines import catalogue_in
 from webapp.runs.history import facts
@@ -31,9 +33,12 @@ class ChecksOfRun:
     inputs: list[Input] = field(default_factory=list)
     """The inputs behind a statement about other machines; empty if nothing is stated."""
 
+    waste: str = ""
+    """A clause about large waste; empty: there is none."""
+
     @property
     def conclusion(self) -> str:
-        return conclusion(self.lines, self.inputs)
+        return conclusion(self.lines, self.inputs, self.waste)
 
 
 def checked_of(
@@ -41,6 +46,7 @@ def checked_of(
     nodes: Sequence[Node],
     judged: Iterable[Judgement],
     advised: Iterable[Recommendation],
+    ledger: LedgerView | None,
 ) -> ChecksOfRun:
     """Return the checks; none before a run that finished is analysed as a whole, and for a
     probe.
@@ -55,7 +61,7 @@ def checked_of(
     inputs = _inputs(run, nodes, known)
     is_machine_advised = any(row.kind == CHANGE_INSTANCE_TYPE for row in advised)
     lines = checked_lines(known, inputs, is_machine_advised, _not_considered(run, nodes))
-    return ChecksOfRun(lines, inputs)
+    return ChecksOfRun(lines, inputs, describe_large_waste(ledger.parts) if ledger else "")
 
 
 def _inputs(run: Run, nodes: Sequence[Node], judged: Sequence[RuleJudgement]) -> list[Input]:

@@ -11,6 +11,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
 from advisor.costing.training import LabelCost
+from advisor.waste_words import LedgerPart
 from rules.ledger import VERSION
 from rules.ledger_labels import LABELS, NO_WASTE
 from webapp.analysis.models import LedgerEntry
@@ -141,6 +142,10 @@ class LedgerView:
     def largest_waste(self) -> LedgerLine | None:
         """Return the largest waste, or None if nothing was wasted."""
         return next((line for line in self.lines if line.is_waste), None)
+
+    @property
+    def parts(self) -> list[LedgerPart]:
+        return [LedgerPart(line.label, line.share, line.usd) for line in self.lines]
 
     @property
     def is_shared_by_cost(self) -> bool:

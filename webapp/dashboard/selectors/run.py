@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from advisor.pricing.providers import DEFAULT
-from advisor.short_run import LedgerPart, describe_short_run
 from advisor.sizing.doubt import doubts, fitting_types
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.advice.selectors.candidates import RecommendationDetails, advice
@@ -23,6 +22,7 @@ from webapp.dashboard.selectors.baseline import baseline_of
 from webapp.dashboard.selectors.charts import MOST_NODES, Chart, charts
 from webapp.dashboard.selectors.judgements import RuleLine, in_state, rule_lines
 from webapp.dashboard.selectors.memory_failure import MemoryFailure, memory_failure
+from webapp.dashboard.selectors.no_finding import NoFinding, no_finding
 from webapp.dashboard.selectors.probes import ProbeLine, probe_line
 from webapp.dashboard.selectors.run_events import RunEvent, run_events
 from webapp.dashboard.selectors.run_time import RunTime, run_time
@@ -107,18 +107,9 @@ class RunPage:
         return in_state(self.judged, Judgement.INSUFFICIENT)
 
     @property
-    def short_words(self) -> str:
-        """Return that the run is too short to judge, and what it spent its time on; empty if it
-        isn't.
-        """
-        length = self.run.duration
-        if length is None or self.is_changing:
-            return ""
-        lines = self.ledger.lines if self.ledger else []
-        parts = [LedgerPart(line.label, line.share, line.usd) for line in lines]
-        judged = len(self.passed) + self.fired_count
-        applicable = judged + len(self.lacking)
-        return describe_short_run(parts, length.total_seconds(), judged, applicable)
+    def no_finding(self) -> NoFinding:
+        """Return what to say if no rule fired."""
+        return no_finding(self.run, self.ledger, self.judged)
 
     @property
     def inapplicable(self) -> list[RuleLine]:
@@ -284,6 +275,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
     judged, about = rule_lines(run), advice_about(run)
     siblings, may_ask = run.job.present_runs, may_change and run.state == Run.RUNNING
     baseline, stop = baseline_of(run), stop_notice(run)
+    ledger = run_ledger(run)
     failure, stderr = failure_of(run, sessions), stderr_of(sessions)
     asked = asked_of_agent(run, may_ask=may_ask)
     requests = [each for each in (stop.asked, asked.profile, asked.interval) if each is not None]
@@ -295,7 +287,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         judged=judged,
         cost_lines=cost_lines(run),
         recommendations=advice(about.advised, run.summary.instance_types),
-        checked=checked_of(run, nodes, [line.row for line in judged], about.advised),
+        checked=checked_of(run, nodes, [line.row for line in judged], about.advised, ledger),
         saved=saved_by(run),
         not_followed=about.not_followed,
         analysis=analysis_of(run),
@@ -303,7 +295,7 @@ def run_page(run: Run, *, may_change: bool) -> RunPage:
         after=siblings.began_after(run).newest_first().last(),
         baseline=baseline,
         money=run_money(run),
-        ledger=run_ledger(run),
+        ledger=ledger,
         time=run_time(run, baseline),
         stop=stop,
         artefacts=artefacts,

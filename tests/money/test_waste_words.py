@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from advisor.short_run import LedgerPart, describe_short_run
+from advisor.waste_words import LedgerPart, describe_large_waste, describe_short_run
 from rules.ledger_labels import LABELS, NO_WASTE
 from rules.ledger_words import WORDS
 
@@ -39,6 +39,16 @@ def test_a_short_run_without_waste_is_too_short_all_the_same() -> None:
 def test_a_long_run_and_one_that_most_rules_judged_say_nothing() -> None:
     assert describe_short_run(PARTS, 300.0, judged=5, applicable=23) == ""
     assert describe_short_run(PARTS, 59.0, judged=12, applicable=23) == ""
+
+
+def test_large_waste_is_told_with_its_largest_part() -> None:
+    assert describe_large_waste(PARTS) == (
+        "$0.8500, 85 % of its cost, was waste, most of it start-up"
+    )
+    assert describe_large_waste([LedgerPart("hung", 0.5), LedgerPart("effective", 0.5)]) == (
+        "50 % of its time was waste, most of it hanging"
+    )
+    assert describe_large_waste([LedgerPart("hung", 0.05), LedgerPart("effective", 0.95)]) == ""
 
 
 def test_every_label_of_waste_has_words() -> None:

@@ -1,4 +1,4 @@
-"""Says what a run spent its time on, where it is too short to be judged."""
+"""Says what a run wasted where no rule says it: it is too short, or nothing explains it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rules.wording import lasting
 
 SHORT_SECONDS = 300.0
 LEAST_SHARE = 0.05
+LARGE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,21 @@ def describe_short_run(
     first, *others = (_words(part) for part in ordered)
     share, _, what = first.partition(" % ")
     return f"{told} enough data. {', '.join([f'{share} % of it was {what}', *others])}."
+
+
+def describe_large_waste(parts: Iterable[LedgerPart]) -> str:
+    """Return a clause about waste that is too large to be silent about where nothing is found;
+    empty: there is none.
+    """
+    wasted = [part for part in parts if part.label in WORDS]
+    share = sum(part.share for part in wasted)
+    if share < LARGE_SHARE:
+        return ""
+    most = max(wasted, key=lambda part: part.share)
+    known = [part.usd for part in wasted if part.usd is not None]
+    cost = f"{display_usd(sum(known, Decimal(0)))}, " if len(known) == len(wasted) else ""
+    of = "cost," if cost else "time"
+    return f"{cost}{100 * share:.0f} % of its {of} was waste, most of it {WORDS[most.label]}"
 
 
 def _words(part: LedgerPart) -> str:
