@@ -83,8 +83,8 @@ def _recommendation(
         monthly_saving_usd=spending.monthly_usd(saving, rung),
         risk=round(4 * (1 - odds), 2),
         risk_dimension="speed",
-        risk_reason=f"With a probability of {100 * (1 - odds):.0f} % none of them is cheaper; "
-        f"measuring then cost at most {display_usd(most_usd)}.",
+        risk_reason=f"The chance that none of them is cheaper is {100 * (1 - odds):.0f} %. "
+        f"Measuring costs at most {display_usd(most_usd)} in any case.",
         effort="low",
         evidence=_evidence(advice, offered, most_usd),
         assumptions=[
@@ -128,7 +128,7 @@ def _evidence(advice: Decision, offered: Offers, most_usd: Decimal) -> list[str]
         )
     return [
         *lines,
-        f"With a probability of {100 * (advice.odds or 0.0):.0f} % one of them is cheaper.",
+        f"The chance that one of them is cheaper is {100 * (advice.odds or 0.0):.0f} %.",
         f"Measuring costs at most {display_usd(most_usd)}: {MOST_SECONDS // 60} min each.",
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from advisor.advice.checked import MACHINE_SIZE
+from advisor.advice.risk import describe_risk
 from advisor.comparison.wording import display_seconds
 from advisor.costing.recoverable import RecoverablePart, taken_words
 from advisor.importers.conversion import Imported
@@ -166,8 +167,9 @@ def _recommendations(report: OfflineReport) -> Iterator[str]:
         if advised.saving_low_usd is not None:
             low, high = map(display_usd, (advised.saving_low_usd, advised.saving_high_usd))
             yield f"{_INDENT}Saves {low} to {high} of a run."
-        risk = f"{advised.risk:.1f} of 4 ({advised.risk_dimension})"
-        yield f"{_INDENT}Risk {risk}, effort {advised.effort.replace('_', ' ')}."
+        risk = describe_risk(advised.risk)
+        of = f" ({advised.risk_dimension.replace('_', ' ')})" if advised.risk_dimension else ""
+        yield f"{_INDENT}Risk {risk}{of}, effort {advised.effort.replace('_', ' ')}."
         yield from (f"{_INDENT}{line}" for line in (*advised.evidence, *advised.assumptions))
     if not report.recommendations:
         yield f"None. {report.conclusion}"

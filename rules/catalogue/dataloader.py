@@ -193,7 +193,7 @@ def _workers(node: NodeFrame) -> float | None:
 
 RULE = Rule(
     id="dataloader",
-    title="Too few or too many data-loader workers",
+    title="Number of data-loader workers",
     category=DATA,
     version=8,
     needs=(),

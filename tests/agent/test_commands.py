@@ -182,7 +182,7 @@ def test_it_says_that_the_conversion_failed_or_is_not_done(trimtab, online, serv
     folder = _folder(tmp_path)
     reasons = [{"what": "lines", "why": "no time", "count": 3, "first": "gpus.csv"}]
     _tells(service, {"state": "failed", "error": "no line with a time", "reasons": reasons})
-    failed = trimtab(online, "import", str(folder), "--wait")
+    failed = trimtab(online, "import", "--wait", str(folder))
     assert failed.returncode == 1
     assert failed.stderr == "trimtab: the import failed: no line with a time\n"
     assert failed.stdout.endswith("\n  lines skipped: 3, no time (the first: gpus.csv)\n")

@@ -216,6 +216,7 @@ def test_the_page_of_a_failed_import_says_so_first(agent, tmp_path, client):
     said = _summary(client, run)
     assert "The import of notes.tar.gz failed" in said
     assert "Known formats: " in said
+    assert read_page(client.get(f"/runs/{run.pk}/")).count("Known formats: ") == 1
     assert "No contact with the agent" not in said
 
 

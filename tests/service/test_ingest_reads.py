@@ -52,6 +52,20 @@ def test_it_reads_what_it_uploaded_and_nothing_else(workspace):
     assert _reads(_token(workspace, "ingest", "read"), run) == {200}
 
 
+def test_it_compares_its_own_runs_and_no_others(workspace):
+    own = _token(workspace)
+    a, b, foreign = _uploaded(own), _uploaded(own), _uploaded(_token(workspace))
+
+    def status(plain: str, other: Run) -> int:
+        headers = {"Authorization": f"Bearer {plain}"}
+        return Client().get(f"/api/v1/compare?a={a.pk}&b={other.pk}", headers=headers).status_code
+
+    assert status(own, b) == 200
+    assert status(own, foreign) == 404
+    assert status(_token(workspace), b) == 404
+    assert status(_token(workspace, "read"), foreign) == 200
+
+
 def test_the_refusal_says_which_token_to_use(workspace):
     run = _uploaded(_token(workspace))
     headers = {"Authorization": f"Bearer {_token(workspace)}"}

@@ -214,7 +214,7 @@ def test_it_waits_for_the_analysis_of_a_run(job, capsys, monkeypatch):
             type(analysis).objects.filter(pk=analysis.pk).update(done=analysis.wanted)
 
     monkeypatch.setattr("trimtab.cli.completeness.time.sleep", analysed)
-    code, printed, errors = say(capsys, "cost", str(run.pk), "--wait")
+    code, printed, errors = say(capsys, "cost", "--wait", str(run.pk))
     assert (code, errors) == (0, "")
     assert "finished: $" in printed
 

@@ -188,7 +188,7 @@ SCOPES: dict[tuple[str, str], set[str]] = {
     ("delete", "/api/v1/runs/{run_id}"): {Token.WRITE},
     ("post", "/api/v1/runs/{run_id}/restore"): {Token.WRITE},
     ("get", "/api/v1/jobs"): {Token.READ},
-    ("get", "/api/v1/compare"): {Token.READ},
+    ("get", "/api/v1/compare"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/cost"): {Token.READ, Token.INGEST},
     ("get", "/api/v1/training"): {Token.READ},
     ("get", "/api/v1/metrics"): {Token.READ},

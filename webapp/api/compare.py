@@ -131,7 +131,7 @@ class CostOut(ComparedRunOut):
 @router.get(
     "/compare",
     response=CompareOut,
-    auth=Bearer(Token.READ),
+    auth=Bearer(Token.READ, Token.INGEST),
     summary="Two runs side by side: why the cost changed",
     openapi_extra=_MAY_BE_MISSING,
 )
@@ -140,8 +140,10 @@ def get_compare(
     a: str = Query(..., max_length=400, description=f"The earlier run. {_REFERENCE}"),  # type: ignore[type-arg]
     b: str = Query(..., max_length=400, description=_REFERENCE),  # type: ignore[type-arg]
 ) -> dict[str, Any]:
-    """Answers the content of the comparison page, also as Markdown."""
-    runs = [scope.run_called(request.auth.workspace, reference) for reference in (a, b)]
+    """Answers the content of the comparison page, also as Markdown. A token with the scope `ingest`
+    but not `read` compares only runs that it uploaded to.
+    """
+    runs = [readable.run(request.auth, reference) for reference in (a, b)]
     if runs[0] == runs[1]:
         raise Problem(422, "Both references name the same run.", "b", "Send two different runs.")
     return _document(compare_runs(*runs))

@@ -12,7 +12,7 @@ from django.urls import reverse
 from advisor.advice.recommendation import MOST_RISK_MAILED
 from advisor.sizing.doubt import doubts
 from webapp.advice.models import Recommendation
-from webapp.advice.selectors.savings import saving_of
+from webapp.advice.selectors.savings import risk_words, saving_of
 from webapp.notify.addresses import absolute_url
 from webapp.notify.models import Mail
 from webapp.notify.notification_kind import (
@@ -76,6 +76,7 @@ def content(mail: Mail) -> MailContent | None:
         "cost_notes": [one_line(text, 500) for text in advice.run.summary.cost_notes],
         "seconds": advice.run.duration.total_seconds() if advice.run.duration else None,
         "change": [(shown.words(key), one_line(value)) for key, value in advice.change.items()],
+        "risk": risk_words(advice),
         "dimension": one_line(shown.words(advice.risk_dimension)),
         "evidence": [one_line(text, 500) for text in advice.evidence],
         "assumptions": [one_line(text, 500) for text in advice.assumptions],

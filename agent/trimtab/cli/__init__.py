@@ -32,6 +32,8 @@ _SELDOM_USED = ("inspect", "bz2", "lzma")
 """Modules of 1.3 MB that others import at their top: `dataclasses` for the signatures of classes
 without a docstring, `shutil` to know which archives it can pack."""
 
+_WAITING = ("import", "cost", "compare")
+"""The commands with `--wait [SECONDS]`."""
 _EPILOG = """
 trimtab COMMAND --help describes a command. Set the service with TRIMTAB_URL and TRIMTAB_TOKEN, or
 with `trimtab init`. If the service can't be reached, the agent keeps everything on this machine and
@@ -43,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code: for `run`, the command's own."""
     warnings.simplefilter("ignore")  # PYTHONWARNINGS is meant for the training
     _load_when_used(*_SELDOM_USED)
-    words = sys.argv[1:] if words is None else list(words)
+    words = _with_wait_last(sys.argv[1:] if words is None else list(words))
     arguments = _parser(words[:1]).parse_args(words)
     handler = arguments.handler
     try:
@@ -51,6 +53,20 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+
+
+def _with_wait_last(words: list[str]) -> list[str]:
+    """Return the words of a command with `--wait` at the end if no number of seconds follows it, as
+    in `import --wait PATH`: argparse would take the path for the seconds.
+    """
+    if not words or words[0] not in _WAITING or "--wait" not in words[:-1]:
+        return words
+    at = words.index("--wait")
+    try:
+        float(words[at + 1])
+    except ValueError:
+        return [*words[:at], *words[at + 1 :], "--wait"]
+    return words
 
 
 class _Later(ModuleType):

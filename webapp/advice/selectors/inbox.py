@@ -10,8 +10,9 @@ from django.db.models import CharField, Count, F, Max, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce, NullIf
 from django.http import QueryDict
 
+from advisor.advice.risk import RISKS
 from webapp.advice.models import IS_OPEN, Recommendation
-from webapp.advice.selectors.savings import RISKS, Saving, risk_words, rung_words, saving_of
+from webapp.advice.selectors.savings import Saving, risk_words, rung_words, saving_of
 
 STATES: dict[str, Q] = {
     "open": IS_OPEN,

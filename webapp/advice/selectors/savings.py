@@ -13,18 +13,17 @@ from typing import Protocol
 from django.db.models import Prefetch, prefetch_related_objects
 
 from advisor.advice.recommendation import PRIOR
+from advisor.advice.risk import describe_risk
 from advisor.proof.calibration import Pair, score
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.runs.models import Run
 
 RUNGS = {
     "measured": "measured on this job",
-    "same": "same GPU",
+    "same": "this run's own figures",
     "history": "other jobs of the workspace ran on both",
     "prior": "public measurements: measure first",
 }
-RISKS = ((0.8, "very low"), (1.6, "low"), (2.4, "medium"), (3.2, "high"), (4.0, "very high"))
-"""The words for risks up to these limits, of 4."""
 _OF_RUN = ("number", "started_at", "created_at")
 """The columns that are read of each run that saved: its row is wide."""
 
@@ -85,7 +84,7 @@ def rung_words(row: Recommendation) -> str:
 
 
 def risk_words(row: Recommendation) -> str:
-    return next((words for most, words in RISKS if row.risk <= most), RISKS[-1][1])
+    return describe_risk(row.risk)
 
 
 @dataclass(frozen=True)
