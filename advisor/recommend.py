@@ -94,6 +94,8 @@ def recommend(
     faster = None if told else mixed_precision(judgements, spending, speed)
     kept = [each for each in (loader, saved, *others, faster, shared, *bought) if each is not None]
     ordered = _in_order([*kept, *([change] if change else [])], cost_usd)
+    if cost_usd is None:
+        ordered = _by_time(ordered, found)
     return ordered if measure is None else _with_probe(ordered, measure)
 
 
@@ -145,6 +147,15 @@ def _in_order(advised: list[Recommendation], cost_usd: Decimal | None) -> list[R
     them, too."""
     shown = [_with_alternatives(each, advised) for each in drop_conflicts(advised)]
     return _on_one_scale(shown, cost_usd) if cost_usd else shown
+
+
+def _by_time(advised: list[Recommendation], found: Mapping[str, RootCause]) -> list[Recommendation]:
+    """Sort by the time that each saves, of a run without a price."""
+
+    def most_seconds(each: Recommendation) -> float:
+        return max((found[rule].seconds_high for rule in each.rules if rule in found), default=0.0)
+
+    return sorted(advised, key=most_seconds, reverse=True)
 
 
 def _on_one_scale(ordered: list[Recommendation], cost_usd: Decimal) -> list[Recommendation]:

@@ -275,6 +275,15 @@ def test_a_healthy_run_is_told_what_was_checked_and_what_is_missing() -> None:
     assert conclusion(sized, [Input("fit", "measured")]).endswith("no other machine pays.")
 
 
+def test_without_a_price_the_cause_that_takes_most_time_comes_first() -> None:
+    found = [finding("startup_breakdown", 10, 20), finding("checkpoint_stalls", 300, 400)]
+    for judgements in (found, found[::-1]):
+        ordered = list(advise(judgements, cost_usd=None, demand=None))
+        assert ordered == [KINDS["checkpoint_stalls"].kind, KINDS["startup_breakdown"].kind]
+    quick = [finding("startup_breakdown", 300, 400), finding("checkpoint_stalls", 10, 20)]
+    assert next(iter(advise(quick, cost_usd=None, demand=None))) == "shorten_start_up"
+
+
 def test_nothing_to_change_is_not_said_beside_large_waste() -> None:
     said = conclusion(checked_lines([PASSED], []), [Input("fit", "measured")], "98 % was waste")
     assert said == (

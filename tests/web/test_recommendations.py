@@ -327,3 +327,21 @@ def test_a_dismissed_kind_is_not_advised_again(owner, job, row):
     deciding.dismiss(row, owner.user, "")
     life_cycle.save(run_on(job), [from_engine("0.7")], is_final=True)
     assert [each.state for each in Recommendation.objects.all()] == ["dismissed"]
+
+
+@pytest.mark.parametrize("largest", ["startup_breakdown", "checkpoint_stalls"])
+def test_without_a_price_what_takes_most_time_is_to_be_done_first(owner, largest):
+    run = factories.run(factories.job(owner.workspace), cost=None)
+    nothing = dict.fromkeys(
+        ("saving_low_usd", "saving_usd", "saving_high_usd", "monthly_saving_usd")
+    )
+    for rule in ("startup_breakdown", "checkpoint_stalls"):
+        seconds = 300.0 if rule == largest else 20.0
+        factories.judgement(run, rule, waste_seconds_high=seconds, waste_usd_high=None)
+        factories.recommendation(run, title=f"Mend {rule}", rules=[rule], **nothing)
+
+    page = text(owner.page(reverse("dashboard:run", args=[run.pk])))
+    job = text(owner.page(reverse("dashboard:job", args=[run.job.uuid])))
+
+    assert f"Mend {largest}." in page.partition("Do this first")[2][:200]
+    assert job.index(f"Mend {largest}") == job.index("Mend ")

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
 
 from webapp.advice.models import IS_OPEN, Recommendation
+from webapp.analysis.models import Judgement
 from webapp.runs.models import Job, Run
 
 
@@ -43,9 +44,29 @@ def advice_about(run: Run) -> RunAdvice:
     marked = about.annotate(is_left=Exists(left.filter(recommendation=OuterRef("pk"))))
     rows = list(marked.select_related("run", "claimed_by", "proven_by", "reopened_by"))
     return RunAdvice(
-        advised=[row for row in rows if run.pk in (row.run_id, row.reopened_by_id)],
+        advised=by_saving(row for row in rows if run.pk in (row.run_id, row.reopened_by_id)),
         not_followed=[row for row in rows if row.is_left],
     )
+
+
+def by_saving(rows: Iterable[Recommendation]) -> list[Recommendation]:
+    """Sort those without a price by the time that they save, after the others in their order."""
+    listed = list(rows)
+    unpriced = [row for row in listed if row.saving_usd is None]
+    if not unpriced:
+        return listed
+    answered = Judgement.objects.filter(
+        run__in={row.run_id for row in unpriced},
+        rule__in={rule for row in unpriced for rule in row.rules},
+    )
+    columns = answered.values_list("run_id", "rule", "waste_seconds_high")
+    seconds = {(run, rule): saved for run, rule, saved in columns}
+
+    def most_seconds(row: Recommendation) -> float:
+        return max((seconds.get((row.run_id, rule), 0.0) for rule in row.rules), default=0.0)
+
+    priced = [row for row in listed if row.saving_usd is not None]
+    return [*priced, *sorted(unpriced, key=most_seconds, reverse=True)]
 
 
 def open_recommendations(job: Job) -> QuerySet[Recommendation]:

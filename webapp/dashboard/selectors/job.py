@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from webapp.advice.selectors.candidates import RecommendationDetails, advice
 from webapp.advice.selectors.recommendations import (
+    by_saving,
     decided_recommendations,
     open_recommendations,
 )
@@ -148,7 +149,7 @@ def job_page(job: Job) -> JobPage:
         run_count=sums["count"],
         total_usd=sums["usd"],
         unpriced_count=sums["count"] - sums["priced"],
-        recommendations=advice(open_recommendations(job)),
+        recommendations=advice(by_saving(open_recommendations(job))),
         budget=standing_of(job, timezone.now()),
     )
 
