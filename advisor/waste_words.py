@@ -13,7 +13,7 @@ from rules.wording import lasting
 
 SHORT_SECONDS = 300.0
 LEAST_SHARE = 0.05
-LARGE_SHARE = 0.1
+LARGE_SHARE = 0.2
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def test_large_waste_is_told_with_its_largest_part() -> None:
     assert describe_large_waste([LedgerPart("hung", 0.5), LedgerPart("effective", 0.5)]) == (
         "50 % of its time was waste, most of it hanging"
     )
-    assert describe_large_waste([LedgerPart("hung", 0.05), LedgerPart("effective", 0.95)]) == ""
+    assert describe_large_waste([LedgerPart("hung", 0.19), LedgerPart("effective", 0.81)]) == ""
 
 
 def test_every_label_of_waste_has_words() -> None:

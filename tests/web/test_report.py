@@ -61,7 +61,7 @@ CHECKLIST = {
         *("profiler-reports/StepOutlier.json", "The findings as JSON: GET /api/v1/runs/"),
     ),
     "loop": (
-        *("Mean Max p99 p95 p90 p50 Min Data wait Deviation Threshold Outliers", "900 ms"),
+        *("Mean Max p99 p95 p90 p50 Min Mean data wait Deviation Threshold Outliers", "900 ms"),
         *("3 standard deviations", "By node: algo-1 1", "Time of outliers by phase"),
         *("Training steps by duration", "Without outliers, by node", "Last 30 training steps"),
         *("GPU utilisation", "Medians over windows of 4 m 10 s", "p95 of windows"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rules.failure_causes import OOM, cause_in
 from webapp.analysis.models import Judgement
@@ -25,8 +26,8 @@ _CHARTS = {GPU: ("gpu_memory", "gpu_memory_share"), HOST: ("memory", "memory_sha
 _USAGE = {GPU: "gpu_memory_pct_max", HOST: "cpu_memory_pct_max"}
 _HELP = {
     GPU: (
-        "Halve the batch and accumulate gradients over two batches: the result stays the same, but "
-        "for batch norm.",
+        "Halve the batch and accumulate gradients over two batches: the result stays the same, "
+        "except for batch norm.",
         "Train in bf16 or fp16 (autocast), or recompute activations (gradient checkpointing).",
         "If memory grew step by step: keep loss.item(), not loss, and no tensors of past steps.",
         "Else use a GPU with more memory, or divide the model among GPUs (FSDP).",
@@ -112,7 +113,7 @@ def _place(before: Iterable[str]) -> str:
 
 def _gpu(text: str, nodes: Sequence[Node]) -> str:
     number = _GPU_NUMBER.search(text)
-    gpus = next((node.gpus for node in nodes if node.gpus), [])
+    gpus: list[dict[str, Any]] = next((node.gpus for node in nodes if node.gpus), [])
     at = int(number[1]) if number and int(number[1]) < len(gpus) else 0
     name = f"GPU {number[1]}" if number else "a GPU"
     return f"the memory of {name}" + (f", {gpus[at].get('model', '')}" if gpus else "")
@@ -149,6 +150,6 @@ def _share_of(used: float | None, whole: int) -> str:
 def _used_share(judged: Iterable[RuleLine], kind: str) -> float | None:
     """Return the highest use of the memory in any sample, in percent; None: not measured."""
     rows: Iterable[Judgement] = (line.row for line in judged if line.row.rule == OVERVIEW)
-    values = next((row.numbers.get("values", {}) for row in rows), {})
+    values: dict[str, float | None] = next((row.numbers.get("values", {}) for row in rows), {})
     known = [value for name, value in values.items() if name.startswith(f"{_USAGE[kind]}@")]
     return max((value for value in known if value is not None), default=None)

@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 import { alignedDuration, duration } from "./format.js";
 
 const MOST_RANKS = 3; // slowest, middle and fastest; the rest is folded
-const HEADS = ["p50", "p90", "p99", "Data wait"];
+const HEADS = ["p50", "p90", "p99", "Mean data wait"];
 
 // Of a bin: with three digits, or as many as tell it from the next one.
 function edge(seconds, width) {
