@@ -20,7 +20,7 @@ from webapp.accounts.models import Token, Workspace
 from webapp.analysis.models import Analysis
 from webapp.ingest import known_sessions, segment_rows
 from webapp.ingest.upload import Upload
-from webapp.ingest.write import Stored, write_segments
+from webapp.ingest.write import SegmentReceipt, write_segments
 from webapp.runs import registration
 from webapp.runs.models import Attempt, Job, MovedRun, Node, Run, Segment, Session
 
@@ -101,7 +101,7 @@ def test_many_take_hardly_more_statements_than_one(
     uploads = [Upload(workspace, each, encode_segment(each), token=token) for each in segments]
     with django_assert_max_num_queries(26):
         outcomes = write_segments(uploads)
-    assert outcomes == [Stored(is_duplicate=False, may_be_asked=False)] * 30
+    assert outcomes == [SegmentReceipt(is_duplicate=False, may_be_asked=False)] * 30
     assert Segment.objects.count() == 30
 
 

@@ -14,7 +14,7 @@ from trimtab.wire import FINAL_PROBLEMS, encode_segment, is_final
 
 from tests.html import read_page
 from tests.running_service import CHECKOUT
-from webapp.http.problem_types import BY_NAME, TYPES, of_status
+from webapp.http.problem_types import BY_NAME, TYPES, find_general_type
 
 pytestmark = pytest.mark.django_db
 
@@ -56,8 +56,11 @@ def test_only_known_types_of_the_services_page_are_final():
 
 
 def test_no_general_type_is_final():
-    assert not any(of_status(status).is_final for status in range(400, 600))
-    assert (of_status(418).name, of_status(599).name) == ("invalid-request", "server-error")
+    assert not any(find_general_type(status).is_final for status in range(400, 600))
+    assert (find_general_type(418).name, find_general_type(599).name) == (
+        "invalid-request",
+        "server-error",
+    )
 
 
 def test_a_refused_segment_says_whether_it_is_refused_for_good(agent, stranger):

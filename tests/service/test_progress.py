@@ -15,7 +15,7 @@ from trimtab.wire import FIRST_ADDED, Event, Segment, encode_segment
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Workspace
 from webapp.ingest.upload import Upload
-from webapp.ingest.write import Stored, write_segments
+from webapp.ingest.write import SegmentReceipt, write_segments
 from webapp.runs import progress
 from webapp.runs.models import Node, Run, Session
 
@@ -68,7 +68,7 @@ def test_any_order_of_uploads_leaves_what_deriving_leaves(
         if data.draw(st.booleans()):
             Run.objects.filter(pk=own.run_id, state=Run.RUNNING).update(state=Run.LOST)
         uploads = [Upload(workspace, each, encode_segment(each), time.time_ns()) for each in batch]
-        assert all(isinstance(each, Stored) for each in write_segments(uploads))
+        assert all(isinstance(each, SegmentReceipt) for each in write_segments(uploads))
         _is_as_derived(own.run_id)
 
 

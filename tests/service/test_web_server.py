@@ -505,7 +505,7 @@ def test_what_a_client_sends_ahead_stays_bytes(front):
     connection = front.connect(head=b"GET /wait HTTP/1.1\r\nHost: x\r\n\r\n" + head * 2000)
     assert front.application.waits.acquire(timeout=PATIENCE_SECONDS)
     connection.sendall(head * 2000)
-    kept = sum(type(each) is stream.Head for each in gc.get_objects())
+    kept = sum(type(each) is stream.RequestHead for each in gc.get_objects())
     assert kept < 20, "this one, and what other tests left"
     front.application.may_go_on.set()
     connection.sendall(b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" + head)
@@ -554,10 +554,10 @@ def test_who_ends_the_sending_side_is_gone(front):
 
 def test_sockets_send_at_once_and_hide_little(front, monkeypatch):
     options = []
-    connected = WebServer.connected
+    open_connection = WebServer.open_connection
 
     def noted(self: WebServer, made: stream.Stream, transport: asyncio.Transport) -> Any:
-        connection = connected(self, made, transport)
+        connection = open_connection(self, made, transport)
         own = transport.get_extra_info("socket")
         options.append(
             (
@@ -567,7 +567,7 @@ def test_sockets_send_at_once_and_hide_little(front, monkeypatch):
         )
         return connection
 
-    monkeypatch.setattr(WebServer, "connected", noted)
+    monkeypatch.setattr(WebServer, "open_connection", noted)
     assert front.ask()[0] == 200
     ((has_no_delay, send_buffer_bytes),) = options
     assert has_no_delay
@@ -768,7 +768,9 @@ def test_behind_a_proxy_its_word_tells_whose_a_request_is(settings):
     with running(threads=3, per_address=1, is_behind_proxies=True) as front:
         slow = b"POST / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: %s\r\nContent-Length: 9\r\n\r\n"
         held = front.connect(head=slow % b"6.6.6.6, 2001:db8::1")
-        wait_until(lambda: front.connections.of("2001:db8::/64"), PATIENCE_SECONDS, "a request")
+        wait_until(
+            lambda: front.connections.count_for("2001:db8::/64"), PATIENCE_SECONDS, "a request"
+        )
         same, other = {"X-Forwarded-For": "2001:db8::2"}, {"X-Forwarded-For": "2001:db8:1::1"}
         status, problem = front.ask(headers=same)
         assert (status, problem["title"]) == (503, "Unavailable")

@@ -210,6 +210,6 @@ _OF_STATUS = {
 }
 
 
-def of_status(status: int) -> ProblemType:
+def find_general_type(status: int) -> ProblemType:
     """Return the general type, which is never final."""
     return BY_NAME[_OF_STATUS.get(status, "invalid-request" if status < 500 else "server-error")]

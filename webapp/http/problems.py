@@ -56,7 +56,7 @@ class Problem(Exception):  # noqa: N818 - the standard's own word
         super().__init__(detail)
         self.status, self.detail, self.field, self.fix = status, detail, field, fix
         self.headers = headers or {}
-        self.type = problem_types.BY_NAME[kind] if kind else problem_types.of_status(status)
+        self.type = problem_types.BY_NAME[kind] if kind else problem_types.find_general_type(status)
 
     @property
     def document(self) -> dict[str, Any]:

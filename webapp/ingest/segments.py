@@ -21,7 +21,7 @@ from webapp.http.problems import Problem, server_error
 from webapp.ingest import resend, uploaders
 from webapp.ingest.bodies import Headers, check_match, decode_body
 from webapp.ingest.upload import Upload
-from webapp.ingest.write import Outcome, Stored, write_segments
+from webapp.ingest.write import Outcome, SegmentReceipt, write_segments
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,9 @@ def sent_at_ns(headers: Headers) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
-def answer_segment(upload: Upload, stored: Stored, token: Token, headers: Headers) -> HttpResponse:
+def answer_segment(
+    upload: Upload, stored: SegmentReceipt, token: Token, headers: Headers
+) -> HttpResponse:
     """Answer one segment. The schema isn't used, because nearly all requests come here;
     `tests/service/test_openapi.py` compares the answer with it.
     """
@@ -79,7 +81,7 @@ def answer_fields(**more: Any) -> dict[str, Any]:
     }
 
 
-def receipt_fields(upload: Upload, stored: Stored) -> dict[str, Any]:
+def receipt_fields(upload: Upload, stored: SegmentReceipt) -> dict[str, Any]:
     refused = [{"name": r.name, "reason": r.reason} for r in upload.segment.refused]
     return {"duplicate": stored.is_duplicate, "refused": refused}
 
@@ -126,14 +128,14 @@ class Batch:
         """Return one answer for each body, in their order."""
         return [self._answer(place) for place in range(len(self._bodies))]
 
-    def _stored(self) -> Iterator[tuple[int, Stored]]:
+    def _stored(self) -> Iterator[tuple[int, SegmentReceipt]]:
         for place, outcome in self._outcomes.items():
-            if isinstance(outcome, Stored):
+            if isinstance(outcome, SegmentReceipt):
                 yield place, outcome
 
     def _answer(self, place: int) -> dict[str, Any]:
         outcome = self._outcomes[place]
-        if isinstance(outcome, Stored):
+        if isinstance(outcome, SegmentReceipt):
             return {"status": 200, **receipt_fields(self._uploads[place], outcome)}
         found = problem_from(outcome)
         retry_after = found.headers.get("Retry-After")

@@ -22,7 +22,7 @@ from webapp.runs.models import Segment
 
 
 @dataclass(frozen=True)
-class Stored:
+class SegmentReceipt:
     """A segment is durable.
 
     Attributes:
@@ -34,7 +34,7 @@ class Stored:
     may_be_asked: bool = True
 
 
-Outcome = Stored | Exception
+Outcome = SegmentReceipt | Exception
 """The result for one segment; an exception is a Problem or trouble of the service."""
 
 
@@ -63,7 +63,7 @@ class _Writing:
             self.counted.take_back()
 
 
-def write_segment(upload: Upload) -> Stored:
+def write_segment(upload: Upload) -> SegmentReceipt:
     """Make one segment durable.
 
     Raises:
@@ -147,7 +147,7 @@ def _write_rows(writings: Sequence[_Writing]) -> None:
         elif isinstance(answer, Exception):
             writing.fail(answer)
         elif answer.is_new:
-            writing.outcome = Stored(False, answer.may_be_asked)
+            writing.outcome = SegmentReceipt(False, answer.may_be_asked)
     _each_alone([each for each in writings if each.outcome is None], _settle)
 
 
@@ -180,7 +180,7 @@ def _settle(writing: _Writing) -> bool:
         writing.outcome = found
     else:
         _restore_object(upload, found, is_written)
-        writing.outcome = Stored(True)
+        writing.outcome = SegmentReceipt(True)
     return True
 
 

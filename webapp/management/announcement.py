@@ -12,7 +12,7 @@ from django.conf import settings
 from webapp import private_files
 from webapp.accounts.models import Token, Workspace, digest
 from webapp.accounts.setup import first_workspace, new_token, sign_in_link
-from webapp.service.stack import log_folder, shown
+from webapp.service.stack import log_folder, shorten_path
 
 MACHINE = (
     "A run has a price if its machine is known. EC2, SageMaker, Google Cloud and Azure tell it;",
@@ -29,7 +29,7 @@ def announce(descriptor: int) -> None:
 
 
 def _announcement(url: str) -> str:
-    data, logs = shown(Path(settings.DATA_DIR)), shown(log_folder())
+    data, logs = shorten_path(Path(settings.DATA_DIR)), shorten_path(log_folder())
     folders = f"Data in {data}, logs in {logs}. Ctrl-C stops everything.\n"
     return f"\nTrimtab runs at {url}\n\n{welcome(url)}\n{folders}"
 
@@ -49,7 +49,7 @@ def welcome(url: str) -> str:
 
 
 def agent_command(url: str, token: str) -> str:
-    trimtab = shown(Path(sys.executable).with_name("trimtab"))
+    trimtab = shorten_path(Path(sys.executable).with_name("trimtab"))
     return f"TRIMTAB_URL={url} TRIMTAB_TOKEN={token} {shlex.quote(trimtab)} run -- python train.py"
 
 

@@ -47,7 +47,7 @@ class Scheduler(PersistentScheduler):  # type: ignore[misc]
     """Adds nothing to the queue while workers have enough of it waiting."""
 
     def tick(self, *args: Any, **options: Any) -> float:
-        pulse.give()
+        pulse.send_pulse()
         is_mended = self._mend_times()
         seconds = float(super().tick(*args, **options))
         return seconds if is_mended else min(seconds, AGAIN_SECONDS)

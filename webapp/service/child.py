@@ -167,7 +167,7 @@ class Child:
             self.process = None
             self._plan_restart(STEADY_AFTER_HANG_SECONDS)
 
-    def ended(self) -> str | None:
+    def collect_ending(self) -> str | None:
         """Return how the process ended, once; None while it runs or is known to be down."""
         if self.process is None or self.process.poll() is None:
             return None

@@ -8,7 +8,7 @@ import os
 from webapp.service.child import PULSE_VARIABLE
 
 
-def give() -> None:
+def send_pulse() -> None:
     """Give a sign of life, if anybody listens. Call this every second or two from whatever must not
     hang.
     """

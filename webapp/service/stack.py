@@ -152,7 +152,7 @@ def log_folder() -> Path:
     return folder
 
 
-def shown(path: Path) -> str:
+def shorten_path(path: Path) -> str:
     """Return the path relative to the current folder if that is shorter to read and still works
     when pasted.
     """

@@ -177,7 +177,7 @@ class Supervisor:
         self._tell(child, f"hangs ({how}); killed, restarts in {child.delay_seconds / 2:g} s")
 
     def _look_after(self, child: Child) -> None:
-        ending = child.ended()
+        ending = child.collect_ending()
         if ending and child.name == "then":
             self._then_ended(child, ending)
             return

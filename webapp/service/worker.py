@@ -50,7 +50,7 @@ class Pulse(bootsteps.StartStopStep):  # type: ignore[misc]
         while True:
             is_turning = time.monotonic() - self._turned_at < LATE_SECONDS
             if is_turning or worker.consumer is None or worker.consumer.connection is None:
-                pulse.give()
+                pulse.send_pulse()
             time.sleep(TURN_SECONDS)
 
 

@@ -141,7 +141,7 @@ def _give_signs_of_life() -> None:
     """Give a sign of life to the supervisor, if there is one, and to this process's own
     watchdog.
     """
-    pulse.give()
+    pulse.send_pulse()
     watchdog.loop_turned()
 
 

@@ -16,7 +16,7 @@ from wsgiref.util import FileWrapper
 from django.conf import settings
 from django.http import HttpResponse
 
-from webapp.web_server.stream import Head
+from webapp.web_server.stream import RequestHead
 
 WITHOUT_CONTENT = (204, 304)
 PIECE_BYTES = 64 * 1024
@@ -58,7 +58,7 @@ def append_piece(kept: IO[bytes], piece: bytes) -> IO[bytes]:
 
 
 def make_environ(
-    head: Head,
+    head: RequestHead,
     peer: str,
     server: tuple[str, str],
     body: IO[bytes],

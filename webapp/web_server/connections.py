@@ -47,7 +47,7 @@ class Connection:
         self.is_waiting, self._is_moving = False, True
         self.since, self._moved_bytes = time.monotonic(), 0
 
-    def moved(self, count_bytes: int) -> None:
+    def count_moved(self, count_bytes: int) -> None:
         self._moved_bytes += count_bytes
 
     def work(self) -> None:
@@ -79,7 +79,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._all)
 
-    def of(self, address: str) -> int:
+    def count_for(self, address: str) -> int:
         """Return how many connections are counted for an address."""
         return len(self._of[address]) if address in self._of else 0
 

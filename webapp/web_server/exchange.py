@@ -25,7 +25,7 @@ from webapp.web_server.connections import Connection
 
 if TYPE_CHECKING:
     from webapp.web_server.server import WebServer
-    from webapp.web_server.stream import Head
+    from webapp.web_server.stream import RequestHead
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """The largest body of any request; the application has lower limits for most."""
@@ -64,7 +64,7 @@ SLOW = Problem(408, "The body arrived too slowly.", "body", "Send it again.")
 class Exchange:
     """Begins with the head of a request, and ends with the answer."""
 
-    def __init__(self, server: WebServer, connection: Connection, head: Head) -> None:
+    def __init__(self, server: WebServer, connection: Connection, head: RequestHead) -> None:
         self._server, self.connection, self._head = server, connection, head
         self.connection.end = self.end
         self._body: IO[bytes] = io.BytesIO()
@@ -109,7 +109,7 @@ class Exchange:
         return "transfer-encoding" in self._head.headers
 
     def data_received(self, chunk: bytes) -> None:
-        self.connection.moved(len(chunk))
+        self.connection.count_moved(len(chunk))
         if self.is_answered_early:
             self._discarded_bytes += len(chunk)
             if self._discarded_bytes > MOST_DISCARDED_BYTES:
@@ -217,7 +217,7 @@ class Exchange:
         chunk = answer.first if has_content else b""
         await stream.send(self._head_of(answer, is_last) + chunk)
         while has_content and answer.rest is not None:
-            self.connection.moved(len(chunk))
+            self.connection.count_moved(len(chunk))
             chunk = await self._server.read(answer)
             if not chunk:
                 break

@@ -13,7 +13,7 @@ from django.http import HttpResponse
 
 from webapp.http.gathered import AnswerOrWork, Operation, WholeRequest, is_own_host
 from webapp.web_server.application import PIECE_BYTES
-from webapp.web_server.stream import Head
+from webapp.web_server.stream import RequestHead
 
 WINDOW_SECONDS, BUSY_WINDOW_SECONDS = 0.2, 0.4
 """The least time between the starts of two groups. Requests that arrive meanwhile are answered
@@ -35,7 +35,7 @@ class Gathering:
         """The start and size of the last group."""
         self._turn: asyncio.Task[None] | None = None
 
-    def takes(self, head: Head) -> bool:
+    def takes(self, head: RequestHead) -> bool:
         """Return whether the request is gathered: only small ones are, which is the usual size."""
         headers = head.headers
         return (

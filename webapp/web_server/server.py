@@ -18,7 +18,7 @@ from webapp.web_server.application import PIECE_BYTES, HttpAnswer, call_applicat
 from webapp.web_server.connections import Connection, Connections
 from webapp.web_server.exchange import Exchange
 from webapp.web_server.gathering import Gathering
-from webapp.web_server.stream import GoneError, Head, Stream
+from webapp.web_server.stream import GoneError, RequestHead, Stream
 
 BACKLOG = 1024
 """Connections that the kernel keeps until the loop takes them."""
@@ -72,7 +72,7 @@ class WebServer:
                 await loop.create_server(lambda: Stream(self), sock=each, backlog=BACKLOG)
             )
 
-    def connected(self, stream: Stream, transport: asyncio.Transport) -> Connection:
+    def open_connection(self, stream: Stream, transport: asyncio.Transport) -> Connection:
         client: socket.socket = transport.get_extra_info("socket")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         is_internet = client.family in (socket.AF_INET, socket.AF_INET6)
@@ -90,10 +90,10 @@ class WebServer:
             return True
         return self.connections.claim(connection, to_network(connection.peer))
 
-    def begun(self, stream: Stream, head: Head) -> Exchange:
+    def begin_exchange(self, stream: Stream, head: RequestHead) -> Exchange:
         return Exchange(self, stream.connection, head)
 
-    def disconnected(self, connection: Connection) -> None:
+    def remove_connection(self, connection: Connection) -> None:
         self.connections.remove(connection)
 
     async def watch(self, turned: Callable[[], None]) -> None:

@@ -41,7 +41,7 @@ class GoneError(ConnectionError):
 
 
 @dataclass(frozen=True)
-class Head:
+class RequestHead:
     method: str
     target: str
     version: str
@@ -57,7 +57,7 @@ class _Malformed:
 
 
 _END = None
-_Event = Head | bytes | _Malformed | None
+_Event = RequestHead | bytes | _Malformed | None
 """One parsed item: a head, a piece of a body, the end of a request, or nonsense."""
 
 
@@ -95,7 +95,7 @@ class Stream(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         # Writing is paused as long as the kernel hasn't taken all.
         self._transport.set_write_buffer_limits(0)
-        self.connection = self._server.connected(self, self._transport)
+        self.connection = self._server.open_connection(self, self._transport)
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
@@ -112,7 +112,7 @@ class Stream(asyncio.Protocol):
         self._drained.set()
         if self._exchange is not None and not self._is_received:
             self._exchange.on_connection_close()
-        self._server.disconnected(self.connection)
+        self._server.remove_connection(self.connection)
 
     def pause_writing(self) -> None:
         self._drained.clear()
@@ -188,7 +188,7 @@ class Stream(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser, version = self._parser, self._parser.get_http_version()
         is_upgrade = parser.should_upgrade()
-        head = Head(
+        head = RequestHead(
             parser.get_method().decode(),
             self._target,
             f"HTTP/{version}",
@@ -242,9 +242,9 @@ class Stream(asyncio.Protocol):
     def _hand_on(self, event: _Event) -> None:
         if isinstance(event, _Malformed):
             self._refuse(event.why)
-        elif isinstance(event, Head):
+        elif isinstance(event, RequestHead):
             self._is_received = False
-            self._exchange = self._server.begun(self, event)
+            self._exchange = self._server.begin_exchange(self, event)
             self._exchange.head_received()
         elif self._exchange is not None:
             if event is _END:
@@ -301,7 +301,7 @@ class Stream(asyncio.Protocol):
         self._transport.abort()
 
 
-def _faults(head: Head, version: str, is_upgrade: bool) -> str:
+def _faults(head: RequestHead, version: str, is_upgrade: bool) -> str:
     """Return what llhttp accepts and this server doesn't; empty if there is nothing."""
     if version not in VERSIONS:
         return f"HTTP {version}"

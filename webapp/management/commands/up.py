@@ -20,7 +20,7 @@ from webapp import checks, env, private_files  # noqa: F401 - registers the syst
 from webapp.management.preparation import prepare
 from webapp.service import private_redis
 from webapp.service.address import AddressError, Bind, checked_url
-from webapp.service.stack import AlreadyRunningError, Stack, lock_data_folder, shown
+from webapp.service.stack import AlreadyRunningError, Stack, lock_data_folder, shorten_path
 
 DEFAULT_BIND = "127.0.0.1:8000"
 
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         try:
             start(options, then=None, exit_after=False, command=self)
         except AlreadyRunningError as running:
-            data = shown(Path(settings.DATA_DIR))
+            data = shorten_path(Path(settings.DATA_DIR))
             self.stdout.write(f"Trimtab is already running at {running} (data in {data}).")
             self.stdout.write(_welcome(str(running)))
 
