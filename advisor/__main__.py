@@ -21,7 +21,7 @@ from trimtab.wire import NodeFacts
 
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import Address, SourceAwayError
-from advisor.importers.stated import Stated, from_document
+from advisor.importers.stated_facts import StatedFacts, from_document
 from advisor.offline.analysis import analyse, report_of
 from advisor.offline.document import as_document
 from advisor.offline.importing import (
@@ -102,7 +102,7 @@ def _imported(arguments: argparse.Namespace) -> ImportedRun:
     known, where = _facts(arguments), arguments.path
     if not where.startswith("s3://"):
         return import_path(Path(where), known)
-    address = Address.of(where)
+    address = Address.parse(where)
     if arguments.keep:
         arguments.keep.mkdir(parents=True, exist_ok=True)
         return import_address(address, known, arguments.keep)
@@ -110,14 +110,14 @@ def _imported(arguments: argparse.Namespace) -> ImportedRun:
         return import_address(address, known, Path(folder))
 
 
-def _facts(arguments: argparse.Namespace) -> Stated:
+def _facts(arguments: argparse.Namespace) -> StatedFacts:
     """Return the options, and what AWS's API says. Raises NotImportableError."""
     names = ["job", "provider", "service", "region", "instance_type", "purchase_option"]
     names += ["started_at", "interval_seconds"]
     said = from_document(
         {name: getattr(arguments, name) for name in names} | {"columns": dict(arguments.column)}
     )
-    return said.over(read_description(arguments.describe)) if arguments.describe else said
+    return said.fill_gaps_from(read_description(arguments.describe)) if arguments.describe else said
 
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from advisor.importers.archive import unpack
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
 from bench.fuzz import Decoder
@@ -52,7 +52,7 @@ def import_decoders() -> Iterator[Decoder]:
     yield Decoder("MLflow filter", search, _searched, (MlflowError,))
 
 
-def _recorded(form: str) -> tuple[Files, Stated]:
+def _recorded(form: str) -> tuple[Files, StatedFacts]:
     folder = Path(FOLDERS.name, "whole", form)
     folder.parent.mkdir(exist_ok=True)
     stated = recording(form, folder)
@@ -70,7 +70,7 @@ def _damaged_files(files: Files) -> Callable[[random.Random], Files]:
     return damaged
 
 
-def _importing(stated: Stated) -> Callable[[object], None]:
+def _importing(stated: StatedFacts) -> Callable[[object], None]:
     def imported(files: object) -> None:
         assert isinstance(files, dict)
         folder = Path(FOLDERS.name, "damaged")

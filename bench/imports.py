@@ -20,7 +20,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
@@ -29,7 +29,7 @@ from bench.figures import note
 from bench.smdebug import ReadCost, command, peer_python, print_cost, read, run_command
 
 FOLDS, SPEED_RATIO, MOST_BYTES = 20, 6.0, 600_000_000
-STATED = Stated(
+STATED = StatedFacts(
     provider="aws",
     service="sagemaker_training",
     region="us-east-1",

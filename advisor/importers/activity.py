@@ -19,7 +19,7 @@ _MOST_CELLS = 1_000_000
 _COLLECTIVE = re.compile(r"nccl|rccl", re.IGNORECASE)
 
 
-class Timed(Protocol):
+class TimedOperation(Protocol):
     """An operation; times in microseconds of one clock."""
 
     @property
@@ -29,7 +29,7 @@ class Timed(Protocol):
     def end_us(self) -> float: ...
 
 
-T = TypeVar("T", bound=Timed)
+T = TypeVar("T", bound=TimedOperation)
 
 
 def is_collective(kernel: str) -> bool:

@@ -24,7 +24,7 @@ from advisor.importers.nvidia_smi_text import to_ms as printed_ms
 from advisor.importers.nvidia_smi_text import to_number
 from advisor.importers.recording import NotImportableError, RecordedNode
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.store.index import to_ms
 
@@ -92,7 +92,7 @@ def recognises(source: Source) -> bool:
     return any(_head_of(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> AmdSmiRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> AmdSmiRecording:
     """Open the first recording.
 
     Raises:
@@ -158,7 +158,7 @@ class AmdSmiRecording(GpuRows):
 
     format = FORMAT
 
-    def __init__(self, source: Source, stated: Stated, tally: Tally) -> None:
+    def __init__(self, source: Source, stated: StatedFacts, tally: Tally) -> None:
         super().__init__(tally)
         self._source, self._tally = source, tally
         self._path, *others = (path for path in _candidates(source) if _head_of(source, path))
@@ -217,7 +217,7 @@ class AmdSmiRecording(GpuRows):
                 else:
                     tally.skip("lines", "another number of columns than the head", 1, self._path)
 
-    def _count_ticks(self, stated: Stated) -> None:
+    def _count_ticks(self, stated: StatedFacts) -> None:
         """Have ticks count from the stated begin, as the lines have no times."""
         if not stated.interval_seconds:
             raise NotImportableError(

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from advisor.importers.bounds import BOUNDS, Bounds, ensure_space, in_gib, inside
-from advisor.importers.gunzip import Budget, pieces
+from advisor.importers.bounds import BOUNDS, Bounds, ensure_space, in_gib, to_safe_path
+from advisor.importers.gunzip import UnpackBudget, pieces
 from advisor.importers.recording import NotImportableError
 from advisor.importers.tally import Tally
 
@@ -59,7 +59,7 @@ def unpack(
         NotImportableError: not a tar.gz, damaged, or beyond the bounds.
     """
     into.mkdir(parents=True, exist_ok=True)
-    content = _Content(pieces(packed, Budget(bounds.unpacked_bytes)))
+    content = _Content(pieces(packed, UnpackBudget(bounds.unpacked_bytes)))
     target = _Target(into, bounds, alive)
     for member in _members(content, bounds):
         alive()
@@ -94,7 +94,7 @@ class _Content:
             size -= len(piece)
         return b"".join(parts)
 
-    def whole(self, size: int) -> Iterator[bytes]:
+    def read_exactly(self, size: int) -> Iterator[bytes]:
         """Yield so many bytes. Raises NotImportableError: there are fewer."""
         while size:
             if not (piece := self.some(size)):
@@ -103,7 +103,7 @@ class _Content:
             yield piece
 
     def skip(self, size: int) -> None:
-        for _ in self.whole(size):
+        for _ in self.read_exactly(size):
             pass
 
 
@@ -242,7 +242,7 @@ class _Target:
 
     def add(self, member: _Member, content: _Content) -> str:
         """Write a file; return why it can't be one, if it can't. Raises NotImportableError."""
-        path = inside(member.path, self._bounds)
+        path = to_safe_path(member.path, self._bounds)
         if path is None:
             return "a path that isn't one inside the folder"
         try:
@@ -251,7 +251,7 @@ class _Target:
             return "a path that another file has"
         with file:
             self._count(path.name, member.length)
-            for piece in content.whole(member.length):
+            for piece in content.read_exactly(member.length):
                 member.taken += len(piece)
                 self._look_after(len(piece))
                 file.write(piece)

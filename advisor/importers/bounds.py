@@ -41,7 +41,7 @@ class Bounds:
 BOUNDS = Bounds()
 
 
-def inside(name: str, bounds: Bounds) -> Path | None:
+def to_safe_path(name: str, bounds: Bounds) -> Path | None:
     """Return a foreign name as a path within a folder; None: it isn't one."""
     parts = PurePosixPath(name).parts
     is_safe = (

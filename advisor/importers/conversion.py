@@ -12,7 +12,7 @@ from trimtab.wire import LIMITS, Declaration, Gpu, NodeFacts, job_of_training
 
 from advisor.costing.billing import AS_HELD, Billing
 from advisor.importers import formats, torch_trace
-from advisor.importers.machines import divided, seen_cores, seen_gpus
+from advisor.importers.machines import assign_machine_types, seen_cores, seen_gpus
 from advisor.importers.recording import (
     UNKNOWN_END,
     NotImportableError,
@@ -20,7 +20,7 @@ from advisor.importers.recording import (
     Recording,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.storing import StoredNode, store_recording, store_unrecorded
 from advisor.importers.tally import Operator, Tally, storable
 from advisor.pricing.catalogue import catalogue
@@ -37,7 +37,7 @@ machine."""
 class SaysMore(Protocol):
     """A recording that itself says on which machine it was."""
 
-    facts: Stated
+    facts: StatedFacts
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ImportedNode:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """The result of an import."""
 
     format: str
@@ -81,13 +81,13 @@ class Imported:
 def convert(
     store: Objects,
     source: Source,
-    stated: Stated,
+    stated: StatedFacts,
     run_id: UUID,
     *,
     tally: Tally | None = None,
     with_tiers: bool = True,
     alive: Callable[[], object] = lambda: None,
-) -> Imported:
+) -> ImportResult:
     """Store a folder's recording under a run.
 
     Args:
@@ -101,9 +101,9 @@ def convert(
     tally = tally or Tally()
     for note in stated.notes:
         tally.note(note)
-    recording = formats.opened(source, stated, tally)
+    recording = formats.open_recording(source, stated, tally)
     if isinstance(recording, SaysMore):
-        stated = stated.over(recording.facts)
+        stated = stated.fill_gaps_from(recording.facts)
     if stated.state:
         tally.withdraw(UNKNOWN_END)
     state = stated.state or recording.state
@@ -120,7 +120,7 @@ def convert(
     if not tally.taken:
         raise NotImportableError("no record of it can be used")
     machines = _machines(store, recorded, stated, run_id, tally, state)
-    return Imported(
+    return ImportResult(
         format=recording.format,
         state=state,
         nodes=tuple(
@@ -136,13 +136,13 @@ def convert(
     )
 
 
-_Machine = tuple[StoredNode, Stated, Billing]
+_Machine = tuple[StoredNode, StatedFacts, Billing]
 
 
 def _machines(
     store: Objects,
     recorded: Sequence[StoredNode],
-    stated: Stated,
+    stated: StatedFacts,
     run_id: UUID,
     tally: Tally,
     state: str,
@@ -153,7 +153,7 @@ def _machines(
     billing = stated.billing or AS_HELD
     if not stated.groups:
         return [(node, stated, billing) for node in recorded]
-    found = divided(stated.groups, recorded)
+    found = assign_machine_types(stated.groups, recorded)
     billing = replace(
         billing,
         is_at_least=billing.is_at_least or found.is_at_least,
@@ -173,7 +173,7 @@ def _machines(
     ]
 
 
-def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> Imported:
+def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> ImportResult:
     """Return the operators of a profile of a run that was measured otherwise. Stores nothing.
 
     A file that is no readable trace has none, and a note says why.
@@ -183,7 +183,7 @@ def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> 
     times: dict[str, Any] = {}
     try:
         if torch_trace.recognises(source):
-            recording = torch_trace.opened(source, Stated(), tally)
+            recording = torch_trace.open_recording(source, StatedFacts(), tally)
             for node in recording.nodes:
                 for _ in recording.parts(node):
                     alive()
@@ -193,11 +193,11 @@ def operators_of(source: Source, alive: Callable[[], object] = lambda: None) -> 
     except NotImportableError as error:
         tally.note(f"This file can't be read: {error}.")
     operators = [asdict(each) for each in found]
-    return Imported(torch_trace.FORMAT, "", (), tally, operators, {}, times)
+    return ImportResult(torch_trace.FORMAT, "", (), tally, operators, {}, times)
 
 
 def _held(
-    stated: Stated, recording: Recording, tally: Tally
+    stated: StatedFacts, recording: Recording, tally: Tally
 ) -> tuple[datetime | None, datetime | None]:
     """Return when the machines were held, as their platform says; None if it doesn't, or means
     another time than that of the recording.
@@ -217,7 +217,7 @@ def _held(
 
 
 def _declaration(
-    recording: Recording, node: StoredNode, run_id: UUID, stated: Stated, source: Source
+    recording: Recording, node: StoredNode, run_id: UUID, stated: StatedFacts, source: Source
 ) -> Declaration:
     job = stated.job or recording.job or job_of_training(stated.training_job) or source.name
     workload = {"imported from": recording.format}
@@ -233,17 +233,17 @@ def _declaration(
     )
 
 
-def _training_job(recording: Recording, stated: Stated) -> str:
+def _training_job(recording: Recording, stated: StatedFacts) -> str:
     return recording.training_job or stated.training_job
 
 
-def _tags(recording: Recording, stated: Stated) -> dict[str, str]:
+def _tags(recording: Recording, stated: StatedFacts) -> dict[str, str]:
     name = _training_job(recording, stated)
     named = {"training job": name} if name else {}
     return {**recording.labels.tags, **named}
 
 
-def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: Stated) -> NodeFacts:
+def _facts(recording: Recording, node: StoredNode, run_id: UUID, stated: StatedFacts) -> NodeFacts:
     known = catalogue().get(stated.instance_type)
     place = _training_job(recording, stated) or run_id
     said = node.machine

@@ -25,7 +25,7 @@ from advisor.importers.recording import (
     cadence,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 
 FORMAT = "CSV"
@@ -47,7 +47,7 @@ def recognises(source: Source) -> bool:
     return any(len(_head(source, path)) > 1 for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> CsvRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> CsvRecording:
     """Open the first table.
 
     Raises:
@@ -61,7 +61,7 @@ class CsvRecording(SamplesOnly):
 
     format = FORMAT
 
-    def __init__(self, source: Source, stated: Stated, tally: Tally) -> None:
+    def __init__(self, source: Source, stated: StatedFacts, tally: Tally) -> None:
         super().__init__(tally)
         self._source, self._tally = source, tally
         tables = (path for path in _candidates(source) if len(_head(source, path)) > 1)

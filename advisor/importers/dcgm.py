@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.importers.json_text import parsed
+from advisor.importers.json_text import parse_json
 from advisor.importers.recording import (
     Floats,
     NotImportableError,
@@ -23,7 +23,7 @@ from advisor.importers.recording import (
     cadence,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 
 FORMAT = "DCGM"
@@ -56,7 +56,7 @@ def recognises(source: Source) -> bool:
     return any(_is_recording(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> DcgmRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> DcgmRecording:
     """Open the first recording.
 
     Raises:
@@ -96,7 +96,7 @@ def _is_recording(source: Source, path: str) -> bool:
 def _document(source: Source, path: str) -> dict[str, Any]:
     """Return the file's object; empty if it can't be read, or is something else."""
     try:
-        document = parsed(source.read(path, _MOST_BYTES))
+        document = parse_json(source.read(path, _MOST_BYTES))
     except (ValueError, OSError):
         return {}
     return document if isinstance(document, dict) else {}

@@ -27,7 +27,7 @@ from advisor.importers.recording import (
     cadence,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.store.index import to_ms
 
@@ -71,7 +71,7 @@ def recognises(source: Source) -> bool:
     return any(_columns_of(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> DcgmDmonRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> DcgmDmonRecording:
     """Open the first recording.
 
     Raises:
@@ -93,7 +93,7 @@ class DcgmDmonRecording(SamplesOnly):
 
     format = FORMAT
 
-    def __init__(self, source: Source, stated: Stated, tally: Tally) -> None:
+    def __init__(self, source: Source, stated: StatedFacts, tally: Tally) -> None:
         super().__init__(tally)
         self._source, self._tally = source, tally
         self._path, *others = (path for path in _candidates(source) if _columns_of(source, path))
@@ -121,7 +121,7 @@ class DcgmDmonRecording(SamplesOnly):
                 cadence_ms = cadence(times_ms)
             yield Samples(cadence_ms or 1000, times_ms, self._samples([rows for _, rows in batch]))
 
-    def _began_ms(self, stated: Stated) -> int:
+    def _began_ms(self, stated: StatedFacts) -> int:
         self._tally.note(
             "The lines have no times: they count as printed at the interval that was stated."
         )
@@ -196,7 +196,7 @@ class DcgmDmonRecording(SamplesOnly):
         return _Row(gpu, at_ms, [_number(value) for value in values])
 
 
-def _interval_ms(stated: Stated) -> int:
+def _interval_ms(stated: StatedFacts) -> int:
     if not stated.interval_seconds:
         raise NotImportableError(
             "the lines have no times: say the delay of `dcgmi dmon -d` with --interval-seconds, "

@@ -9,9 +9,9 @@ from typing import Any
 from advisor.importers import formats, sagemaker
 from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
-from advisor.importers.s3 import Address, connected
+from advisor.importers.s3 import Address, connect_to_s3
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 
 _OUTPUTS = (
@@ -21,7 +21,7 @@ _OUTPUTS = (
 )
 
 
-def described(address: Address, source: Source, tally: Tally) -> Stated:
+def describe_job(address: Address, source: Source, tally: Tally) -> StatedFacts:
     """Return machine, region, billed times and hyperparameters of the job that the folder is named
     after. Empty, with a note, if AWS doesn't say; empty for other recordings than SageMaker's.
 
@@ -33,21 +33,21 @@ def described(address: Address, source: Source, tally: Tally) -> Stated:
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
-    name, found = address.name, formats.of(source)
+    name, found = address.name, formats.find_format(source)
     if found is None or found.FORMAT != sagemaker.FORMAT:
-        return Stated()
+        return StatedFacts()
     try:
         document = _asked(address.bucket, name)
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         tally.note(_without(f"SageMaker answers {code} to DescribeTrainingJob of {name}"))
-        return Stated()
+        return StatedFacts()
     except BotoCoreError as error:
         tally.note(_without(f"SageMaker isn't reached: {type(error).__name__}"))
-        return Stated()
+        return StatedFacts()
     if address.job_folder not in _folders(document, name):
         tally.note(_without(f"the training job {name} wrote to another place"))
-        return Stated()
+        return StatedFacts()
     return from_describe(document)
 
 
@@ -59,7 +59,7 @@ def _asked(bucket: str, name: str) -> dict[str, Any]:
     """Return AWS's answer, with times as texts. Raises botocore's errors."""
     import boto3
 
-    place = connected().head_bucket(Bucket=bucket)
+    place = connect_to_s3().head_bucket(Bucket=bucket)
     headers = place["ResponseMetadata"]["HTTPHeaders"]
     region = place.get("BucketRegion") or headers.get("x-amz-bucket-region")
     # A job's output is in its own region.
@@ -75,6 +75,6 @@ def _folders(document: dict[str, Any], name: str) -> Iterator[Address]:
         path = said.get(field) if isinstance(said, dict) else None
         if isinstance(path, str):
             try:
-                yield Address.of(f"{path.rstrip('/')}/{name}")
+                yield Address.parse(f"{path.rstrip('/')}/{name}")
             except NotImportableError:
                 continue

@@ -15,7 +15,7 @@ from trimtab.wire import LIMITS
 
 from advisor.costing.billing import LONGEST_SECONDS, Billing
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import MachineGroup, Stated, moment, readable
+from advisor.importers.stated_facts import MachineGroup, StatedFacts, moment, to_printable_name
 from advisor.importers.times import is_possible
 
 _STATES = {"Completed": "finished", "Failed": "failed", "Stopped": "stopped"}
@@ -32,7 +32,7 @@ _REASON_CHARS = 300
 _ARN = re.compile(r"arn:[\w:/.-]{1,256}", re.ASCII)
 
 
-def from_describe(document: object) -> Stated:
+def from_describe(document: object) -> StatedFacts:
     """Return the facts in what `aws sagemaker describe-training-job` printed.
 
     Raises:
@@ -48,7 +48,7 @@ def from_describe(document: object) -> Stated:
     groups, has_all = _groups(resources)
     billing = _billing(job, resources, has_all)
     arn = job.text("TrainingJobArn").split(":")
-    return Stated(
+    return StatedFacts(
         training_job=job.text("TrainingJobName"),
         provider="aws",
         service="sagemaker_training",
@@ -78,12 +78,12 @@ class _Fields:
 
     def text(self, name: str) -> str:
         said = self._of(name, str, "text")
-        return readable(said or "")
+        return to_printable_name(said or "")
 
     def resource(self, name: str) -> str:
         """Return the name of the resource that an ARN is of."""
         said = self._of(name, str, "ARN")
-        return readable((said or "").rpartition("/")[2])
+        return to_printable_name((said or "").rpartition("/")[2])
 
     def count(self, name: str, most: int) -> int | None:
         """Return a whole number from 0 to `most`."""

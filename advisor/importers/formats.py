@@ -1,4 +1,7 @@
-"""The formats that can be imported. Each is a module with FORMAT, `recognises` and `opened`."""
+"""The formats that can be imported.
+
+Each is a module with FORMAT, `recognises` and `open_recording`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from advisor.importers import (
 )
 from advisor.importers.recording import NotImportableError, Recording
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.importers.unrecognised import why_unrecognised
 
@@ -35,7 +38,7 @@ class Format(Protocol):
     def recognises(self, source: Source) -> bool:
         """Return whether the folder has any file of this format."""
 
-    def opened(self, source: Source, stated: Stated, tally: Tally) -> Recording:
+    def open_recording(self, source: Source, stated: StatedFacts, tally: Tally) -> Recording:
         """Open the recording in the folder. Raises NotImportableError."""
 
 
@@ -59,20 +62,20 @@ FORMATS = tuple(cast(Format, module) for module in _MODULES)
 """The first that recognises a folder reads it."""
 
 
-def of(source: Source) -> Format | None:
+def find_format(source: Source) -> Format | None:
     """Return the format of a folder, or None if it is no known one."""
     return next((each for each in FORMATS if each.recognises(source)), None)
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> Recording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> Recording:
     """Return the recording in a folder.
 
     Raises:
         NotImportableError: no known format, or nothing in it that can be imported.
     """
-    chosen = of(source)
+    chosen = find_format(source)
     if not source.sizes:
         raise NotImportableError("there are no files in it; links aren't followed")
     if chosen is None:
         raise NotImportableError(why_unrecognised(source, [each.FORMAT for each in FORMATS]))
-    return chosen.opened(source, stated, tally)
+    return chosen.open_recording(source, stated, tally)

@@ -11,8 +11,8 @@ import numpy as np
 
 from advisor.importers.recording import (
     Floats,
-    Machine,
     Part,
+    RecordedMachine,
     RecordedNode,
     Samples,
     SamplesOnly,
@@ -73,7 +73,9 @@ class GpuRows(SamplesOnly, ABC):
             yield Samples(cadence_ms or 1000, times, self._columns(batch))
         # A GPU that a row names is there, whether or not its use is known.
         node.gpus = len(self._models)
-        node.machine = Machine(gpus=tuple(self._models[gpu] for gpu in sorted(self._models)))
+        node.machine = RecordedMachine(
+            gpus=tuple(self._models[gpu] for gpu in sorted(self._models))
+        )
 
     def _columns(self, batch: Sequence[Sequence[GpuRow]]) -> dict[str, Floats]:
         columns: dict[str, Floats] = {}

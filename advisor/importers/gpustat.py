@@ -17,7 +17,7 @@ from advisor.importers.gpu_rows import MOST_GPUS, GpuRow, GpuRows
 from advisor.importers.nvidia_smi_text import QUERIED
 from advisor.importers.recording import NotImportableError, RecordedNode
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, readable
+from advisor.importers.stated_facts import StatedFacts, to_printable_name
 from advisor.importers.tally import Tally
 
 FORMAT = "gpustat"
@@ -36,7 +36,7 @@ def recognises(source: Source) -> bool:
     return any(_is_recording(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> GpustatRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> GpustatRecording:
     """Open the first recording.
 
     Raises:
@@ -130,7 +130,7 @@ def _parsed(text: str) -> Mapping[str, Any] | None:
 
 
 def _host(said: Mapping[str, Any]) -> str:
-    return readable(str(said.get("hostname") or ""))
+    return to_printable_name(str(said.get("hostname") or ""))
 
 
 def _row(time_ms: int, said: Mapping[str, Any]) -> GpuRow | None:

@@ -24,7 +24,7 @@ class CutOffError(NotImportableError):
 
 
 @dataclass
-class Budget:
+class UnpackBudget:
     """Bytes that may be unpacked, of one file or of several together."""
 
     whole: int
@@ -37,7 +37,7 @@ class Budget:
             raise NotImportableError(f"more than {in_gib(self.whole)} unpacked")
 
 
-def pieces(packed: IO[bytes], budget: Budget) -> Iterator[bytes]:
+def pieces(packed: IO[bytes], budget: UnpackBudget) -> Iterator[bytes]:
     """Yield the content, in pieces of at most `PIECE_BYTES`.
 
     Raises:

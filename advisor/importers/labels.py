@@ -9,7 +9,7 @@ from typing import Any
 from trimtab.wire import LIMITS
 
 from advisor.importers.recording import METRIC, Happening
-from advisor.importers.stated import readable
+from advisor.importers.stated_facts import to_printable_name
 from advisor.importers.tally import Tally
 
 MOST_LABELS = 500
@@ -21,7 +21,7 @@ def metric(
     time_ms: int, name: str, value: float, step: int | None = None, rank: int = 0
 ) -> Happening:
     """Return a value that the training logged, as the agent and MLflow's wire store it."""
-    data = {"rank": rank, "name": readable(name), "value": float(value), "step": step}
+    data = {"rank": rank, "name": to_printable_name(name), "value": float(value), "step": step}
     return Happening(time_ms, METRIC, data)
 
 
@@ -29,7 +29,7 @@ def parameters_of(said: Mapping[str, Any], tally: Tally) -> dict[str, Any]:
     """Return what of it can be parameters: nested ones as `outer.inner`, lists as text."""
     kept: dict[str, Any] = {}
     for name, value in _flat(said, "", 0):
-        if not (name := readable(name)) or name in kept:
+        if not (name := to_printable_name(name)) or name in kept:
             tally.skip("parameters", "no name, or that of another one", 1, name)
         elif len(kept) >= MOST_LABELS:
             tally.skip("parameters", f"more than {MOST_LABELS}", 1, name)
@@ -41,7 +41,7 @@ def parameters_of(said: Mapping[str, Any], tally: Tally) -> dict[str, Any]:
 
 def tags_of(said: Mapping[str, str], tally: Tally) -> dict[str, str]:
     """Return what of it can be tags."""
-    named = {readable(name): readable(value) for name, value in said.items()}
+    named = {to_printable_name(name): to_printable_name(value) for name, value in said.items()}
     kept = {name: value for name, value in list(named.items())[:MOST_LABELS] if name}
     tally.skip("tags", f"no name, that of another one, or more than {MOST_LABELS}",
                len(said) - len(kept))  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice, repeat
 
-from advisor.importers.stated import MachineGroup
+from advisor.importers.stated_facts import MachineGroup
 from advisor.importers.storing import StoredNode
 from advisor.pricing.catalogue import catalogue
 from rules.wording import write_count
@@ -47,7 +47,7 @@ def seen_cores(node: StoredNode) -> int:
     return sum(_CORE.fullmatch(name) is not None for name in node.series)
 
 
-def divided(groups: Sequence[MachineGroup], nodes: Sequence[StoredNode]) -> Division:
+def assign_machine_types(groups: Sequence[MachineGroup], nodes: Sequence[StoredNode]) -> Division:
     """Give each recorded node the type of the group that it fits best. The rest of the groups are
     machines of which there is no recording.
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from advisor import mlflow_names
-from advisor.importers.json_text import parsed
+from advisor.importers.json_text import parse_json
 from advisor.importers.recording import (
     Happening,
     Labels,
@@ -27,7 +27,7 @@ from advisor.importers.recording import (
     Whole,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, readable
+from advisor.importers.stated_facts import StatedFacts, to_printable_name
 from advisor.importers.tally import Operator, Tally
 
 FORMAT = "MLflow run"
@@ -50,7 +50,7 @@ def recognises(source: Source) -> bool:
     return _run_path(source) is not None
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> MlflowRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> MlflowRecording:
     """Open the folder.
 
     Raises:
@@ -73,7 +73,7 @@ class MlflowRecording:
         document = _document(source, _run_path(source) or _RUN, _MOST_RUN_BYTES)
         run = _part(document, "run")
         self._info, data = _part(run, "info"), _part(run, "data")
-        self.job = readable(_text(document.get("experiment")))
+        self.job = to_printable_name(_text(document.get("experiment")))
         self.state = self._state()
         parameters, tags = _pairs(data.get("params")), _pairs(data.get("tags"))
         self.facts, self.labels = _facts(tags), _labels(parameters, tags)
@@ -147,7 +147,7 @@ class MlflowRecording:
         self._tally.skip("metrics", "no possible time or value", broken, path)
 
     def _add(self, place: mlflow_names.MetricPlace, at_ms: int, value: float) -> None:
-        name = readable(place.node) or _ONLY_NODE
+        name = to_printable_name(place.node) or _ONLY_NODE
         if name not in self._series and len(self._series) >= _MOST_NODES:
             self._tally.skip("series", f"of more than {_MOST_NODES} machines", 1, name)
         elif math.isfinite(value) and abs(value) < 1e15:
@@ -160,7 +160,7 @@ def _run_path(source: Source) -> str | None:
 
 def _document(source: Source, path: str, most_bytes: int) -> dict[str, Any]:
     try:
-        document = parsed(source.read(path, most_bytes))
+        document = parse_json(source.read(path, most_bytes))
     except (ValueError, OSError):
         return {}
     return document if isinstance(document, dict) else {}
@@ -179,27 +179,27 @@ def _pairs(said: object) -> dict[str, str]:
     """Return the pairs of `[{"key": ..., "value": ...}]` as a mapping."""
     listed = said if isinstance(said, list) else []
     found = {
-        readable(_text(each.get("key"))): _text(each.get("value"))
+        to_printable_name(_text(each.get("key"))): _text(each.get("value"))
         for each in listed
         if isinstance(each, dict)
     }
     return {key: value for key, value in found.items() if key}
 
 
-def _facts(tags: dict[str, str]) -> Stated:
+def _facts(tags: dict[str, str]) -> StatedFacts:
     """Return the facts of the machine."""
     said = {
-        name: readable(tags.get(mlflow_names.OUR_TAGS + name, ""))
+        name: to_printable_name(tags.get(mlflow_names.OUR_TAGS + name, ""))
         for name in ("provider", "service", "region", "instance_type", "purchase_option")
     }
-    return Stated(**said)  # type: ignore[arg-type]
+    return StatedFacts(**said)  # type: ignore[arg-type]
 
 
 def _labels(parameters: dict[str, str], tags: dict[str, str]) -> Labels:
     shown = mlflow_names.shown_tags(tags)
     return Labels(
         parameters=mlflow_names.shown_parameters(dict(list(parameters.items())[:_MOST_TAGS])),
-        tags={key: readable(value) for key, value in list(shown.items())[:_MOST_TAGS]},
+        tags={key: to_printable_name(value) for key, value in list(shown.items())[:_MOST_TAGS]},
     )
 
 
@@ -226,7 +226,7 @@ def _happening(key: str, at_ms: int, value: float, point: dict[str, Any]) -> Hap
     """Return the value as the wire has a metric (`trimtab.wire.Event`)."""
     step = point.get("step")
     is_step = isinstance(step, int) and not isinstance(step, bool) and abs(step) < 2**53
-    data = {"rank": 0, "name": readable(key), "value": mlflow_names.to_json_number(value)}
+    data = {"rank": 0, "name": to_printable_name(key), "value": mlflow_names.to_json_number(value)}
     return Happening(at_ms, "metric", data | {"step": step if is_step else 0})
 
 

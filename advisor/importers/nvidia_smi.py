@@ -17,7 +17,7 @@ from advisor.importers.nvidia_smi_text import (
     IDENTITY,
     MONITORED,
     QUERIED,
-    Head,
+    SmiHead,
     head_from,
     is_day_first,
     to_ms,
@@ -25,7 +25,7 @@ from advisor.importers.nvidia_smi_text import (
 )
 from advisor.importers.recording import Floats, NotImportableError, RecordedNode
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 
 FORMAT = "nvidia-smi"
@@ -47,7 +47,7 @@ def recognises(source: Source) -> bool:
     return any(_head_of(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> NvidiaSmiRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> NvidiaSmiRecording:
     """Open the first recording.
 
     Raises:
@@ -194,7 +194,7 @@ def _rows_in_tick(times_ms: Floats) -> tuple[int, float]:
     return (most, apart_ms) if is_regular and 1 < most <= MOST_GPUS else (1, 0.0)
 
 
-def _is_like(found: Head, before: Head) -> bool:
+def _is_like(found: SmiHead, before: SmiHead) -> bool:
     """Return whether a later head names GPUs and times by the same columns as the first one."""
     return bool(found.times) and [found.number is None, found.identity is None] == [
         before.number is None,
@@ -207,6 +207,6 @@ def _candidates(source: Source) -> Iterator[str]:
     return islice(named, _MOST_FILES)
 
 
-def _head_of(source: Source, path: str) -> Head | None:
+def _head_of(source: Source, path: str) -> SmiHead | None:
     lines = (line for line in source.text_beginning(path).splitlines() if line.strip())
     return next(filter(None, map(head_from, islice(lines, _HEAD_LINES))), None)

@@ -63,7 +63,7 @@ _DAY_AND_MONTH = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4} ")
 
 
 @dataclass(frozen=True)
-class Head:
+class SmiHead:
     """The places of the values in a line."""
 
     columns: tuple[str, ...]
@@ -118,16 +118,16 @@ class Head:
         return " ".join(cells[place] for place in self.times)
 
 
-def head_from(line: str) -> Head | None:
+def head_from(line: str) -> SmiHead | None:
     """Return the head; None: the line is none."""
     if line.lstrip().startswith("#"):
         columns = tuple(word.lower() for word in line.replace("# ", "#", 1).split())
         columns = tuple(name.removeprefix("#") if name == "#gpu" else name for name in columns)
-        return Head(columns, False) if {"gpu", "sm"} <= set(columns) else None
+        return SmiHead(columns, False) if {"gpu", "sm"} <= set(columns) else None
     spread = _SPREADSHEET.search(line)
     delimiter = spread[0] if spread else ","
     columns = tuple(_column(cell) for cell in line.split(delimiter))
-    return Head(columns, True, delimiter) if set(columns) & QUERIED.keys() else None
+    return SmiHead(columns, True, delimiter) if set(columns) & QUERIED.keys() else None
 
 
 def _column(cell: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.importers.json_text import parsed
+from advisor.importers.json_text import parse_json
 from advisor.importers.recording import (
     NotImportableError,
     Part,
@@ -27,7 +27,7 @@ from advisor.importers.recording import (
     cadence,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, readable
+from advisor.importers.stated_facts import StatedFacts, to_printable_name
 from advisor.importers.tally import Tally
 
 FORMAT = "Prometheus (DCGM exporter)"
@@ -70,7 +70,7 @@ def recognises(source: Source) -> bool:
     return any(_is_answer(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> PrometheusRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> PrometheusRecording:
     """Open all answers of a folder.
 
     Raises:
@@ -125,7 +125,9 @@ class PrometheusRecording(SamplesOnly):
             self._tally.skip("series", "no label says which GPU", 1, name)
         else:
             series, factor = _SERIES[name]
-            host = readable(labels.get("Hostname") or labels.get("instance", "")) or "machine"
+            host = (
+                to_printable_name(labels.get("Hostname") or labels.get("instance", "")) or "machine"
+            )
             if host in self._nodes or len(self._nodes) < _MOST_NODES:
                 return host, f"gpu{int(gpu)}.{series}", factor
             self._tally.skip("series", f"of more than {_MOST_NODES} machines", 1, host)
@@ -178,7 +180,7 @@ def _is_answer(source: Source, path: str) -> bool:
 
 def _series_of(source: Source, path: str) -> list[Any]:
     try:
-        document = parsed(source.read(path, _MOST_BYTES))
+        document = parse_json(source.read(path, _MOST_BYTES))
         found = document["data"]["result"]
     except (ValueError, OSError, KeyError, TypeError):
         return []

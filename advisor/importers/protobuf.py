@@ -68,7 +68,7 @@ def text(value: Value) -> str:
     return bytes(value).decode(errors="replace") if isinstance(value, memoryview) else ""
 
 
-def signed(value: Value) -> int:
+def to_signed(value: Value) -> int:
     """Return an int32, int64 or bool; 0 if it is of another kind."""
     if not isinstance(value, int):
         return 0

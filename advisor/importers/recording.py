@@ -76,13 +76,13 @@ class Happening:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SignOfLife:
     """The node was at work until this Unix millisecond at least."""
 
     until_ms: int
 
 
-Part = Samples | Steps | Happening | Seen
+Part = Samples | Steps | Happening | SignOfLife
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ NO_LABELS = Labels()
 
 
 @dataclass(frozen=True)
-class Machine:
+class RecordedMachine:
     """The facts that a recording has of a machine. 0 and empty are unknown.
 
     Attributes:
@@ -131,7 +131,7 @@ class RecordedNode:
     started_ms: int
     ended_ms: int | None = None
     gpus: int = 0
-    machine: Machine = Machine()
+    machine: RecordedMachine = RecordedMachine()
 
 
 class SamplesOnly:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.importers.bounds import BOUNDS, Bounds, ensure_space, inside
+from advisor.importers.bounds import BOUNDS, Bounds, ensure_space, to_safe_path
 from advisor.importers.recording import NotImportableError
 from advisor.importers.sagemaker.layout import layout, training_jobs
 from advisor.importers.source import Source
@@ -75,7 +75,7 @@ class Address:
     prefix: str
 
     @classmethod
-    def of(cls, url: str) -> Address:
+    def parse(cls, url: str) -> Address:
         """Read `s3://BUCKET/PREFIX`.
 
         Raises:
@@ -122,7 +122,7 @@ class _Object:
     etag: str
 
 
-def connected() -> Any:
+def connect_to_s3() -> Any:
     """Return a client of S3. Credentials, region and AWS_ENDPOINT_URL are as boto3 finds them."""
     # boto3 takes 30 MB, so only processes that query AWS import it.
     import boto3
@@ -161,7 +161,7 @@ def fetch(
         SourceAwayError: try again later.
     """
     with _explained():
-        client = connected()
+        client = connect_to_s3()
         wanted = _wanted(list(_listed(client, address, tally, alive, bounds)), address, tally)
         if sum(each.size_bytes for each in wanted) > bounds.unpacked_bytes:
             most_gib = bounds.unpacked_bytes // 2**30
@@ -205,7 +205,9 @@ def _listed(
                 f"more than {bounds.files:,} files and folders. Import a part of them."
             )
         name = entry["Key"].removeprefix(f"{address.prefix}/" if address.prefix else "")
-        path = inside(name.rpartition("/")[2] if entry["Key"] == address.prefix else name, bounds)
+        path = to_safe_path(
+            name.rpartition("/")[2] if entry["Key"] == address.prefix else name, bounds
+        )
         if path is None:
             tally.skip("files", "a path that isn't one inside the folder", 1, name)
         else:

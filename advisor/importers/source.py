@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from advisor.importers.bounds import BOUNDS
-from advisor.importers.gunzip import Budget, CutOffError, pieces
+from advisor.importers.gunzip import CutOffError, UnpackBudget, pieces
 from advisor.importers.recording import NotImportableError
 from advisor.importers.tally import Tally
 from advisor.importers.text_encoding import to_utf8
@@ -34,7 +34,7 @@ class Source:
     only: str = ""
 
     @classmethod
-    def at(cls, path: Path) -> Source:
+    def from_path(cls, path: Path) -> Source:
         """Return the folder or file at this path."""
         if path.is_dir():
             return cls(path, path.resolve().name)
@@ -129,8 +129,8 @@ class Source:
             yield from pieces(file, self._unpacked)
 
     @cached_property
-    def _unpacked(self) -> Budget:
+    def _unpacked(self) -> UnpackBudget:
         """Return the budget of all gzip'd files together: as large as an archive, however small
         they are.
         """
-        return Budget(BOUNDS.unpacked_bytes)
+        return UnpackBudget(BOUNDS.unpacked_bytes)

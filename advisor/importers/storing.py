@@ -20,12 +20,12 @@ import pyarrow as pa
 from advisor.importers.recording import (
     METRIC,
     Happening,
-    Machine,
     Part,
+    RecordedMachine,
     RecordedNode,
     Recording,
     Samples,
-    Seen,
+    SignOfLife,
     Steps,
     Whole,
 )
@@ -72,7 +72,7 @@ class StoredNode:
     chunks: tuple[ChunkRef, ...]
     gpus: int
     """The number of its GPUs, if that is known without a sample of them."""
-    machine: Machine
+    machine: RecordedMachine
     prefix: str
     """The prefix of the keys of its objects, and of those that an earlier import of it made."""
 
@@ -162,7 +162,7 @@ class _Writer:
             self._add_samples(part)
         elif isinstance(part, Steps):
             self._add_steps(part)
-        elif isinstance(part, Seen):
+        elif isinstance(part, SignOfLife):
             if self._inside(np.array([part.until_ms])).all():
                 self._end_ms = max(self._end_ms, part.until_ms)
         else:

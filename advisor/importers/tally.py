@@ -12,7 +12,7 @@ _WHERE_CHARS = 200
 
 
 @dataclass
-class Skipped:
+class SkipCount:
     """Records or files of one kind that were skipped for one reason."""
 
     what: str
@@ -47,7 +47,7 @@ class Tally:
 
     records: Counter[str] = field(default_factory=Counter)
     """Kind of record -> how many were taken."""
-    skipped: dict[tuple[str, str], Skipped] = field(default_factory=dict)
+    skipped: dict[tuple[str, str], SkipCount] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """Sentences about what was assumed."""
 
@@ -61,7 +61,7 @@ class Tally:
         key = what, why
         if key not in self.skipped and len(self.skipped) >= MOST_REASONS:
             key, where = (what, "other reasons"), ""
-        entry = self.skipped.setdefault(key, Skipped(*key, first=where[:_WHERE_CHARS]))
+        entry = self.skipped.setdefault(key, SkipCount(*key, first=where[:_WHERE_CHARS]))
         entry.count += int(count)
 
     def lose(self, what: str, why: str, count: int) -> None:

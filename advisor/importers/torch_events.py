@@ -91,7 +91,7 @@ class TorchEvents:
     end_us: Floats
     gpu: Whole
 
-    def named(self, beginning: str) -> tuple[Floats, Floats]:
+    def find_spans(self, beginning: str) -> tuple[Floats, Floats]:
         """Return the starts and ends of the operations on no GPU that are named so."""
         kinds = [n for n, (_, name) in enumerate(self.names) if name.startswith(beginning)]
         chosen = np.isin(self.name, kinds) & (self.gpu == _NO_GPU)

@@ -15,19 +15,19 @@ from itertools import islice
 import numpy as np
 
 from advisor.importers.activity import busy_samples, union
-from advisor.importers.profiled import Profiled
+from advisor.importers.profiler_recording import ProfilerRecording
 from advisor.importers.recording import (
     Floats,
     NotImportableError,
     Part,
     RecordedNode,
     Samples,
-    Seen,
+    SignOfLife,
     Steps,
     Whole,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, readable
+from advisor.importers.stated_facts import StatedFacts, to_printable_name
 from advisor.importers.tally import Tally
 from advisor.importers.torch_events import (
     CATEGORIES,
@@ -63,7 +63,7 @@ def recognises(source: Source) -> bool:
     return any(_is_trace(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> TorchRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> TorchRecording:
     """Open all traces of a folder: one a process.
 
     Raises:
@@ -94,7 +94,7 @@ class _Process:
         self.first_us, self.last_us = self.first_us + by_us, self.last_us + by_us
 
 
-class TorchRecording(Profiled):
+class TorchRecording(ProfilerRecording):
     """The processes of one or several machines. See `recording.Recording`."""
 
     format = FORMAT
@@ -116,7 +116,7 @@ class TorchRecording(Profiled):
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         own = self._by_host[node.name]
         ended_ms = int(max(each.last_us for each in own) // 1000) + 1
-        yield Seen(ended_ms)
+        yield SignOfLife(ended_ms)
         yield from self._gpu_samples(own, node.started_ms, ended_ms)
         for process in own:
             if steps := _steps_of(process):
@@ -144,13 +144,13 @@ class TorchRecording(Profiled):
             self._tally.skip("files", f"can't be read: {error}", 1, path)
             return _Process(place, "machine")
         host, rank = _HOST.search(events.around), _RANK.search(events.around)
-        name = readable(host[1].decode(errors="replace")) if host else ""
+        name = to_printable_name(host[1].decode(errors="replace")) if host else ""
         process = _Process(int(rank[1]) if rank else place, name or "machine")
         if len(events.start_us):
             process.first_us = float(events.start_us.min())
             process.last_us = float(events.end_us.max())
-            process.steps, process.optimizer = events.named(STEP), events.named(OPTIMIZER)
-            process.waits = events.named(LOADER)
+            process.steps, process.optimizer = events.find_spans(STEP), events.find_spans(OPTIMIZER)
+            process.waits = events.find_spans(LOADER)
             process.on_gpu = {gpu: union(start, end) for gpu, start, end in events.by_gpu()}
             self._add(process.host, events)
         return process

@@ -29,17 +29,17 @@ from advisor.importers.activity import (
     own_times,
     union,
 )
-from advisor.importers.profiled import Profiled, training_steps
+from advisor.importers.profiler_recording import ProfilerRecording, training_steps
 from advisor.importers.protobuf import Body, DamagedError
 from advisor.importers.recording import (
     Floats,
     NotImportableError,
     Part,
     RecordedNode,
-    Seen,
+    SignOfLife,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, readable
+from advisor.importers.stated_facts import StatedFacts, to_printable_name
 from advisor.importers.tally import Tally
 from advisor.importers.times import is_possible
 from advisor.importers.trace_events import MOST_US
@@ -115,7 +115,7 @@ def recognises(source: Source) -> bool:
     return any(True for _ in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> XSpaceRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> XSpaceRecording:
     """Open the profiles of all hosts.
 
     Raises:
@@ -124,7 +124,7 @@ def opened(source: Source, stated: Stated, tally: Tally) -> XSpaceRecording:
     return XSpaceRecording(source, to_ms(stated.imported_at), tally)
 
 
-class XSpaceRecording(Profiled):
+class XSpaceRecording(ProfilerRecording):
     """One or several machines. See `recording.Recording`."""
 
     format = FORMAT
@@ -154,7 +154,7 @@ class XSpaceRecording(Profiled):
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         profile, shift_us = self._profiles[node.name], self._shift_us[node.name]
         ended_ms = int((profile.last_us + shift_us) // 1000) + 1
-        yield Seen(ended_ms)
+        yield SignOfLife(ended_ms)
         for kind in ("GPU", _TPU):
             busy = {
                 device.number: union(*(np.array([span[:2] for span in spans]).T + shift_us))
@@ -203,7 +203,7 @@ class XSpaceRecording(Profiled):
 
     def _read(self, path: str) -> _Profile:
         found = _NAME.fullmatch(path)
-        profile = _Profile(readable(found["host"] if found else "") or "machine")
+        profile = _Profile(to_printable_name(found["host"] if found else "") or "machine")
         try:
             body = self._source.read(path, _MOST_BYTES)
             for plane in protobuf.children(body, _PLANES):
@@ -248,7 +248,7 @@ class XSpaceRecording(Profiled):
         line_name = protobuf.text(head.get(_LINE_NAME, protobuf.EMPTY))
         if device is not None and not _is_account(device, line_name):
             return
-        begun_us = protobuf.signed(head.get(_LINE_NS, 0)) / 1000
+        begun_us = protobuf.to_signed(head.get(_LINE_NS, 0)) / 1000
         spans = []
         for event in protobuf.children(line, _LINE_EVENTS):
             if profile.events >= _MOST_EVENTS:
@@ -306,7 +306,7 @@ def _metadata(plane: Body, kind: int) -> dict[int, str]:
         value = pair.get(_MAP_VALUE, protobuf.EMPTY)
         if isinstance(value, memoryview):
             name = protobuf.by_number(value).get(_METADATA_NAME, protobuf.EMPTY)
-            found[protobuf.signed(pair.get(_MAP_KEY, 0))] = protobuf.text(name)[:200]
+            found[protobuf.to_signed(pair.get(_MAP_KEY, 0))] = protobuf.text(name)[:200]
     return found
 
 
@@ -314,9 +314,9 @@ def _begun_us(plane: Body, marks: Mapping[int, str]) -> float:
     """Return when the profile began, or 0 if it isn't said. Raises DamagedError."""
     for value in protobuf.children(plane, _PLANE_VALUES):
         stat = protobuf.by_number(value)
-        if marks.get(protobuf.signed(stat.get(_STAT_ID, 0))) == _BEGUN:
+        if marks.get(protobuf.to_signed(stat.get(_STAT_ID, 0))) == _BEGUN:
             said = stat.get(_STAT_UNSIGNED, stat.get(_STAT_SIGNED, 0))
-            return protobuf.signed(said) / 1000
+            return protobuf.to_signed(said) / 1000
     return 0.0
 
 
@@ -326,14 +326,14 @@ def _span(event: Body, begun_us: float, names: Mapping[int, str], steps: set[int
     is_step = False
     for kind, value in protobuf.fields(event):
         if kind == _EVENT_ID:
-            number = protobuf.signed(value)
+            number = protobuf.to_signed(value)
         elif kind == _EVENT_OFFSET_PS:
-            offset_ps = protobuf.signed(value)
+            offset_ps = protobuf.to_signed(value)
         elif kind == _EVENT_LENGTH_PS:
-            length_ps = protobuf.signed(value)
+            length_ps = protobuf.to_signed(value)
         elif kind == _EVENT_STATS and steps and isinstance(value, memoryview):
             stat = protobuf.by_number(value)
-            is_step = is_step or protobuf.signed(stat.get(_STAT_ID, 0)) in steps
+            is_step = is_step or protobuf.to_signed(stat.get(_STAT_ID, 0)) in steps
     start_us = begun_us + offset_ps / 1e6
     if not 0 <= length_ps / 1e6 <= MOST_US or not 0 <= start_us < 4e15:
         return None

@@ -11,12 +11,12 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from advisor import machine
 from advisor.importers import s3
-from advisor.importers.conversion import Imported, convert
-from advisor.importers.described_by_aws import described
+from advisor.importers.conversion import ImportResult, convert
+from advisor.importers.described_by_aws import describe_job
 from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.nodes import ImportedSession, Node, Timeline
 from advisor.offline.reading import StoredRun
@@ -31,10 +31,10 @@ class ImportedRun:
 
     run: StoredRun
     timeline: Timeline
-    imported: Imported
+    imported: ImportResult
 
 
-def import_path(path: Path, stated: Stated) -> ImportedRun:
+def import_path(path: Path, stated: StatedFacts) -> ImportedRun:
     """Import a folder or file.
 
     Raises:
@@ -42,10 +42,10 @@ def import_path(path: Path, stated: Stated) -> ImportedRun:
     """
     if not path.exists():
         raise NotImportableError(f"{path} does not exist")
-    return _imported(Source.at(path), _dated(stated, path), Tally())
+    return _imported(Source.from_path(path), _dated(stated, path), Tally())
 
 
-def import_address(address: s3.Address, stated: Stated, folder: Path) -> ImportedRun:
+def import_address(address: s3.Address, stated: StatedFacts, folder: Path) -> ImportedRun:
     """Import what is in S3, with the caller's own AWS credentials.
 
     Args:
@@ -57,18 +57,22 @@ def import_address(address: s3.Address, stated: Stated, folder: Path) -> Importe
     """
     tally = Tally()
     source = s3.fetch(address, folder, tally)
-    known = stated if stated.training_job else stated.over(described(address, source, tally))
+    known = (
+        stated
+        if stated.training_job
+        else stated.fill_gaps_from(describe_job(address, source, tally))
+    )
     return _imported(source, replace(known, imported_at=datetime.now(UTC)), tally)
 
 
-def _imported(source: Source, stated: Stated, tally: Tally) -> ImportedRun:
+def _imported(source: Source, stated: StatedFacts, tally: Tally) -> ImportedRun:
     store, run_id = MemoryStore(), _run_id(source)
     imported = convert(store, source, stated, run_id, tally=tally, with_tiers=False)
     run = StoredRun(run_id, [node.declaration for node in imported.nodes])
     return ImportedRun(run, _timeline(imported, store), imported)
 
 
-def read_description(path: Path) -> Stated:
+def read_description(path: Path) -> StatedFacts:
     """Read what `aws sagemaker describe-training-job` printed into a file.
 
     Raises:
@@ -84,7 +88,7 @@ def read_description(path: Path) -> Stated:
     return from_describe(document)
 
 
-def _dated(stated: Stated, path: Path) -> Stated:
+def _dated(stated: StatedFacts, path: Path) -> StatedFacts:
     """Date a recording without a time of day: it counts as begun when its file was last changed."""
     return replace(stated, imported_at=datetime.fromtimestamp(path.stat().st_mtime, UTC))
 
@@ -96,7 +100,7 @@ def _run_id(source: Source) -> UUID:
     return uuid5(NAMESPACE_URL, f"import/{source.name}/{digest}")
 
 
-def _timeline(imported: Imported, store: MemoryStore) -> Timeline:
+def _timeline(imported: ImportResult, store: MemoryStore) -> Timeline:
     nodes = []
     for number, node in enumerate(imported.nodes, start=1):
         facts, stored = node.declaration.node, node.stored

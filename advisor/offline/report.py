@@ -10,7 +10,7 @@ from advisor.advice.checked import MACHINE_SIZE
 from advisor.advice.risk import describe_risk
 from advisor.comparison.wording import display_seconds
 from advisor.costing.recoverable import RecoverablePart, taken_words
-from advisor.importers.conversion import Imported
+from advisor.importers.conversion import ImportResult
 from advisor.machine import price_key
 from advisor.money import display_usd
 from advisor.offline.analysis import OfflineReport
@@ -36,7 +36,7 @@ def as_text(report: OfflineReport) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def import_text(imported: Imported) -> str:
+def import_text(imported: ImportResult) -> str:
     """Say what was imported, and what was skipped and why."""
     tally = imported.tally
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.records.most_common())

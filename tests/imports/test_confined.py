@@ -15,11 +15,11 @@ from uuid import uuid4
 import pytest
 
 from advisor.importers.process.ending import Ending
-from advisor.importers.process.task import Limits, Places, Task
-from advisor.importers.stated import Stated
+from advisor.importers.process.task import ConversionLimits, Places, Task
+from advisor.importers.stated_facts import StatedFacts
 from advisor.store.folder import FolderStore
 
-LIMITS = Limits(memory_bytes=10**9, cpu_seconds=60, wall_seconds=60, unpacked_bytes=10**8)
+LIMITS = ConversionLimits(memory_bytes=10**9, cpu_seconds=60, wall_seconds=60, unpacked_bytes=10**8)
 READER = """
 import os, socket, sqlite3, subprocess, sys, time
 from pathlib import Path
@@ -34,7 +34,7 @@ class Reader:
         return True
 
     @staticmethod
-    def opened(source, stated, tally):
+    def open_recording(source, stated, tally):
 {body}
         raise NotImportableError("read to its end")
 
@@ -45,7 +45,9 @@ raise SystemExit(process.main())
 """
 
 
-def convert(tmp_path: Path, body: str, limits: Limits = LIMITS, before: str = "") -> Ending:
+def convert(
+    tmp_path: Path, body: str, limits: ConversionLimits = LIMITS, before: str = ""
+) -> Ending:
     """Convert an archive of one file with a reader that does this.
 
     Args:
@@ -59,7 +61,7 @@ def convert(tmp_path: Path, body: str, limits: Limits = LIMITS, before: str = ""
         member.size = 4
         archive.addfile(member, io.BytesIO(b"0,1\n"))
     FolderStore(objects).put("archive", packed.getvalue())
-    task = Task("archive", str(objects), uuid4(), "x", ("archive",), "", Stated(), limits)
+    task = Task("archive", str(objects), uuid4(), "x", ("archive",), "", StatedFacts(), limits)
     code = READER.format(body=textwrap.indent(textwrap.dedent(body), " " * 8), before=before)
     ended = subprocess.run(
         [sys.executable, "-c", code, str(folder), str(os.getpid())],

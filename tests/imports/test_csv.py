@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.importers.csv_table import opened
+from advisor.importers.csv_table import open_recording
 from advisor.importers.recording import NotImportableError, Samples
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
 
@@ -25,7 +25,9 @@ def written(folder: Path, text: str) -> Path:
 
 
 def read(path: Path, tally: Tally | None = None, **columns: str) -> Samples:
-    recording = opened(Source.at(path), Stated(columns=columns), tally or Tally())
+    recording = open_recording(
+        Source.from_path(path), StatedFacts(columns=columns), tally or Tally()
+    )
     (part,) = recording.parts(recording.nodes[0])
     assert isinstance(part, Samples)
     return part
@@ -84,7 +86,7 @@ def test_it_is_a_run_with_the_counts_of_its_content(tmp_path):
     lines[20:20] = [lines[3], "no time,1,2", '"open', "1,2,3,4"]
     text = "\n".join(["time,gpu0.busy_pct,host.memory_used_bytes", *lines])
 
-    imported = import_path(written(tmp_path, text), Stated()).imported
+    imported = import_path(written(tmp_path, text), StatedFacts()).imported
 
     assert imported.format == "CSV"
     assert dict(imported.tally.records) == {"samples": 199}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.importing import import_path
 
 BESIDE = Path(__file__).parents[2].parent / "shared" / "fixtures"
@@ -26,7 +26,7 @@ def test_a_real_training_is_imported_with_the_counts_of_its_content(name):
     path = RECORDED / f"test_{name}.json.gz"
     columns = json.loads(gzip.decompress(path.read_bytes()))
     times = columns["Timestamp"]
-    run = import_path(path, Stated())
+    run = import_path(path, StatedFacts())
     assert dict(run.imported.tally.records) == {"samples": TAKEN * len(times)}
     assert {each.why: each.count for each in run.imported.tally.skipped.values()} == {
         "no series of ours": len(columns) - TAKEN - 1
@@ -44,9 +44,9 @@ def test_damaged_columns_lose_only_themselves(tmp_path):
         "DCGMI - SM Active": "none",
     }
     path.write_text(json.dumps(columns))
-    tally = import_path(path, Stated()).imported.tally
+    tally = import_path(path, StatedFacts()).imported.tally
     assert dict(tally.records) == {"samples": 1}
     assert {each.what: each.count for each in tally.skipped.values()} == {"ticks": 2, "columns": 2}
     path.write_text('{"Timestamp": [], "DCGMI - Power Usage": {}}')
     with pytest.raises(NotImportableError):
-        import_path(path, Stated())
+        import_path(path, StatedFacts())

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from advisor.__main__ import main
-from advisor.importers.dcgm_dmon import DcgmDmonRecording, opened
+from advisor.importers.dcgm_dmon import DcgmDmonRecording, open_recording
 from advisor.importers.recording import NotImportableError, Samples
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
 
 STARTED = datetime(2026, 11, 24, 8, tzinfo=UTC)
 START_MS = round(STARTED.timestamp() * 1000)
-STATED = Stated(started_at=STARTED, interval_seconds=0.5)
+STATED = StatedFacts(started_at=STARTED, interval_seconds=0.5)
 HEAD = """\
 #Entity   GPUTL   SMACT        POWER        FBUSD        GRACT
 ID                             W
@@ -40,8 +40,8 @@ def written(folder: Path, text: str = PRINTED, name: str = "gpus.txt") -> Path:
     return path
 
 
-def read(path: Path, stated: Stated = STATED, tally: Tally | None = None) -> DcgmDmonRecording:
-    return opened(Source.at(path), stated, tally or Tally())
+def read(path: Path, stated: StatedFacts = STATED, tally: Tally | None = None) -> DcgmDmonRecording:
+    return open_recording(Source.from_path(path), stated, tally or Tally())
 
 
 def part(recording: DcgmDmonRecording) -> Samples:
@@ -84,7 +84,7 @@ def test_lines_may_begin_with_their_times(tmp_path, form):
     times = [form.format(second) for second in (0, 2, 4)]
     heads = "".join(f"{times[0]} {line}\n" for line in HEAD.splitlines())
     lines = "".join(f"{at} GPU 0 50 0.5 100 1 1\n" for at in times)
-    found = part(read(written(tmp_path, heads + lines), Stated()))
+    found = part(read(written(tmp_path, heads + lines), StatedFacts()))
 
     assert ((found.times_ms - START_MS) // 1000).tolist() == [0, 2, 4]
     assert found.cadence_ms == 2000
@@ -92,10 +92,12 @@ def test_lines_may_begin_with_their_times(tmp_path, form):
 
 def test_without_times_and_without_an_interval_it_says_what_to_do(tmp_path):
     with pytest.raises(NotImportableError, match="--interval-seconds"):
-        read(written(tmp_path), Stated())
+        read(written(tmp_path), StatedFacts())
     tally = Tally()
     imported = datetime(2026, 11, 25, tzinfo=UTC)
-    recording = read(written(tmp_path), Stated(interval_seconds=1, imported_at=imported), tally)
+    recording = read(
+        written(tmp_path), StatedFacts(interval_seconds=1, imported_at=imported), tally
+    )
     assert recording.nodes[0].started_ms == imported.timestamp() * 1000
     assert any("when it was imported" in note for note in tally.notes)
 

@@ -19,7 +19,7 @@ from advisor.costing.billing import as_document
 from advisor.costing.billing import from_document as from_billing
 from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import MachineGroup, Stated
+from advisor.importers.stated_facts import MachineGroup, StatedFacts
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
@@ -211,7 +211,7 @@ def test_the_machines_are_matched_by_what_was_seen(tmp_path):
 
 def test_an_instance_type_that_a_person_names_is_that_of_all_machines(tmp_path):
     document = described(ResourceConfig={"InstanceType": "ml.p3.2xlarge", "InstanceCount": 2})
-    stated = Stated(instance_type="ml.p3.8xlarge").over(from_describe(document))
+    stated = StatedFacts(instance_type="ml.p3.8xlarge").fill_gaps_from(from_describe(document))
     made = import_path(folders.sagemaker(tmp_path, 60), stated)
     assert [node.facts.instance_type for node in made.timeline.nodes] == ["ml.p3.8xlarge"] * 2
 

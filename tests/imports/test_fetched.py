@@ -278,17 +278,17 @@ def _is_up(url: str) -> bool:
 
 def test_a_folder_that_another_program_saved_so_is_damaged_without_harm(tmp_path):
     from advisor.importers.recording import NotImportableError
-    from advisor.importers.stated import Stated
+    from advisor.importers.stated_facts import StatedFacts
     from advisor.offline.importing import import_path
 
     folder = Path(tmp_path, "saved")
     (folder / "metrics").mkdir(parents=True)
     (folder / "mlflow-run.json").write_text('{"run": {"info": {"start_time": "x"}}}')
     with pytest.raises(NotImportableError, match="no start time and no metric"):
-        import_path(folder, Stated())
+        import_path(folder, StatedFacts())
     far = [{"timestamp": 1_767_225_600_000, "value": 1.0}, {"timestamp": 4_000_000_000_000}]
     far += [{"timestamp": 4_000_000_000_000, "value": 2.0}, {"timestamp": True, "value": "x"}]
     (folder / "metrics" / "0.json").write_text(json.dumps({"key": "loss", "metrics": far}))
-    tally = import_path(folder, Stated()).imported.tally
+    tally = import_path(folder, StatedFacts()).imported.tally
     assert tally.records == {"metrics": 1}
     assert sum(each.count for each in tally.skipped.values()) == 3

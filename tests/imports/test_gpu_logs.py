@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from advisor.importers import formats
 from advisor.importers.recording import NotImportableError, Samples
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import ImportedRun, import_path
 
@@ -45,18 +45,18 @@ MIB, GIB = 2**20, 2**30
 
 
 def imported(
-    folder: Path, text: str, name: str = "gpus.csv", stated: Stated | None = None
+    folder: Path, text: str, name: str = "gpus.csv", stated: StatedFacts | None = None
 ) -> ImportedRun:
     path = folder / name
     path.write_text(text)
-    return import_path(path, stated or Stated())
+    return import_path(path, stated or StatedFacts())
 
 
 def samples(folder: Path, text: str, name: str = "gpus.csv") -> Samples:
     """Return the ticks of a file that has few."""
     path = folder / name
     path.write_text(text)
-    recording = formats.opened(Source.at(path), Stated(), Tally())
+    recording = formats.open_recording(Source.from_path(path), StatedFacts(), Tally())
     (part,) = recording.parts(recording.nodes[0])
     assert isinstance(part, Samples)
     return part
@@ -104,7 +104,7 @@ def test_without_times_they_count_at_the_interval_that_is_stated(tmp_path):
     text = rocm("", "", "")
     with pytest.raises(NotImportableError, match="--interval-seconds"):
         imported(tmp_path, text)
-    made = imported(tmp_path, text, stated=Stated(interval_seconds=2.0)).imported
+    made = imported(tmp_path, text, stated=StatedFacts(interval_seconds=2.0)).imported
     (node,) = made.nodes
     assert (node.stored.ended_at - node.stored.started_at).total_seconds() == pytest.approx(
         4, abs=2
@@ -214,7 +214,7 @@ def test_whatever_was_done_to_a_file_it_is_read_or_refused(
     path = tmp_path_factory.mktemp("gpus") / name
     path.write_bytes(broken.encode(errors="replace"))
     try:
-        made = formats.opened(Source.at(path), Stated(), Tally())
+        made = formats.open_recording(Source.from_path(path), StatedFacts(), Tally())
         parts = [part for part in made.parts(made.nodes[0]) if isinstance(part, Samples)]
     except NotImportableError:
         return

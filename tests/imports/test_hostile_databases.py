@@ -14,7 +14,7 @@ from advisor.importers import nsys
 from advisor.importers.nsys.database import Database
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from tests.cpu_time import is_within
 from tests.imports import hostile_databases as hostile
@@ -22,11 +22,11 @@ from tests.imports.costs import cost_of
 
 
 def read(folder: Path) -> str:
-    tally, source = Tally(), Source.at(folder)
+    tally, source = Tally(), Source.from_path(folder)
     try:
         if not nsys.recognises(source):
             return "refused"
-        recording = nsys.opened(source, Stated(), tally)
+        recording = nsys.open_recording(source, StatedFacts(), tally)
         for node in recording.nodes:
             assert list(recording.parts(node))
     except NotImportableError:
@@ -76,7 +76,7 @@ def test_a_view_in_the_place_of_a_table_never_runs(tmp_path):
         assert table not in database.columns
         assert "NVTX_EVENTS" in database.columns
         with pytest.raises(NotImportableError, match=r"prohibited|not authorized"):
-            list(database.whole(table, ["start", "end"]))
+            list(database.read_integer_rows(table, ["start", "end"]))
 
 
 def test_a_journal_beside_the_file_is_not_played_back(tmp_path):

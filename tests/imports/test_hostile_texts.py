@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.importing import import_path
 from tests.cpu_time import is_within
 from tests.imports import hostile_texts as hostile
@@ -23,7 +23,7 @@ def test_200_hostile_files_take_little(family, tmp_path):
 
     def read() -> None:
         try:
-            run = import_path(tmp_path / "read", Stated())
+            run = import_path(tmp_path / "read", StatedFacts())
         except NotImportableError:
             ended["refused"] += 1
         else:
@@ -52,7 +52,7 @@ def test_a_damaged_packed_table_keeps_what_came_before(damage, tmp_path):
     middle = len(packed) * 3 // 4
     body = packed[:middle] + (b"" if damage == "cut off" else b"\xff" * (len(packed) - middle))
     (tmp_path / "a.csv.gz").write_bytes(body)
-    tally = import_path(tmp_path, Stated()).imported.tally
+    tally = import_path(tmp_path, StatedFacts()).imported.tally
     assert tally.records["samples"] > 50_000
     assert any("can't be read to their end" in each.why for each in tally.skipped.values())
 
@@ -62,4 +62,4 @@ def test_all_streams_of_a_packed_table_are_read(tmp_path):
     rows = [b"%d,50\n" % (test_csv.START + n) for n in range(100)]
     body = gzip.compress(head + b"".join(rows[:50])) + gzip.compress(b"".join(rows[50:]))
     (tmp_path / "a.csv.gz").write_bytes(body)
-    assert import_path(tmp_path, Stated()).imported.tally.records["samples"] == 100
+    assert import_path(tmp_path, StatedFacts()).imported.tally.records["samples"] == 100

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
@@ -40,7 +40,7 @@ MANY = 8_000
 """The number of files of each format: over 100,000 together."""
 
 
-def recording(form: str, folder: Path) -> Stated:
+def recording(form: str, folder: Path) -> StatedFacts:
     """Write a recording into the folder, and return what is said about it."""
     folder.mkdir()
     if form == "sagemaker":
@@ -61,7 +61,7 @@ def recording(form: str, folder: Path) -> Stated:
         begin = test_csv.START
         rows = "".join(f"{begin + 2 * n},{n},{n / 7}\n" for n in range(30))
         test_csv.written(folder, f"time,GPU,host.cpu_busy_pct\n{rows}")
-        return Stated(columns={"GPU": "gpu0.busy_pct"})
+        return StatedFacts(columns={"GPU": "gpu0.busy_pct"})
     elif form == "dcgmi":
         test_dcgm_dmon.written(folder)
         return test_dcgm_dmon.STATED
@@ -85,7 +85,7 @@ def recording(form: str, folder: Path) -> Stated:
         messages.wandb_file(folder, wandb_records())
     else:
         test_torch_trace.written(folder, list(trace()), host_name="a")
-    return Stated()
+    return StatedFacts()
 
 
 def mlflow(folder: Path) -> None:
@@ -158,5 +158,5 @@ def test_a_value_of_another_kind_costs_only_its_event(key, tmp_path):
     for spoilt, value in zip(events[:30], cycle(NASTY), strict=False):
         spoilt[key] = value
     path = test_torch_trace.written(tmp_path, events)
-    run = import_path(path, Stated())
+    run = import_path(path, StatedFacts())
     assert run.imported.tally.records["operations"] >= 30

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from advisor.importers.nsys import NsysRecording, opened
+from advisor.importers.nsys import NsysRecording, open_recording
 from advisor.importers.recording import NotImportableError, Samples, Steps
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
 from tests.imports.nsys_files import EPOCH_NS, OTHER_PID, PID, Export
 
 
 def read(path: Path, tally: Tally | None = None, **stated: Any) -> NsysRecording:
-    return opened(Source.at(path), Stated(**stated), tally or Tally())
+    return open_recording(Source.from_path(path), StatedFacts(**stated), tally or Tally())
 
 
 def columns(recording: NsysRecording) -> dict[str, list[float]]:
@@ -125,7 +125,7 @@ def test_a_gpu_is_busy_while_a_kernel_or_a_copy_is_on_it(tmp_path):
          "longest_gap_us": 0},
     ]  # fmt: skip
     assert recording.nodes[0].started_ms == EPOCH_NS // 10**6
-    run = import_path(tmp_path / "a.sqlite", Stated())
+    run = import_path(tmp_path / "a.sqlite", StatedFacts())
     assert run.imported.format == "Nsight Systems"
     gpus = run.imported.nodes[0].declaration.node.gpus
     assert [(gpu.model, gpu.memory_bytes) for gpu in gpus] == [
@@ -302,4 +302,4 @@ def test_other_sqlite_files_are_not_taken_for_it(tmp_path):
     database.commit()
     database.close()
     with pytest.raises(NotImportableError, match="no export of Nsight Systems"):
-        import_path(tmp_path, Stated())
+        import_path(tmp_path, StatedFacts())

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.importers.nvidia_smi import opened, recognises
+from advisor.importers.nvidia_smi import open_recording, recognises
 from advisor.importers.recording import NotImportableError, Samples
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
 from tests.imports.reported import reported
@@ -33,7 +33,7 @@ DMON = """#Date       Time        gpu   pwr gtemp mtemp    sm   mem  mclk  pclk 
 
 
 def read(path: Path, tally: Tally | None = None) -> list[Samples]:
-    recording = opened(Source.at(path), Stated(), tally or Tally())
+    recording = open_recording(Source.from_path(path), StatedFacts(), tally or Tally())
     return list(recording.parts(recording.nodes[0]))  # type: ignore[arg-type]
 
 
@@ -113,7 +113,7 @@ def test_damaged_lines_lose_only_themselves(tmp_path):
 
 
 def test_the_run_has_as_many_gpus_as_the_file_names(tmp_path):
-    imported = import_path(written(tmp_path, QUERY), Stated()).imported
+    imported = import_path(written(tmp_path, QUERY), StatedFacts()).imported
     (node,) = imported.nodes
 
     assert imported.format == "nvidia-smi"
@@ -155,7 +155,7 @@ def test_a_gpu_that_a_row_names_is_there_with_its_use_unknown(said, tmp_path):
             for second in range(30) for gpu in (0, 1)]  # fmt: skip
     head = "timestamp, index, name, utilization.gpu [%], power.draw [W], memory.used [MiB]"
     path = written(tmp_path, "\n".join([head, *rows]))
-    imported = import_path(path, Stated()).imported
+    imported = import_path(path, StatedFacts()).imported
     (node,) = imported.nodes
     assert [gpu.model for gpu in node.declaration.node.gpus] == ["NVIDIA A100"] * 2
     assert node.stored.series == {"gpu0.memory_used_bytes", "gpu1.memory_used_bytes"}
@@ -167,7 +167,7 @@ def test_a_lost_gpu_is_counted_and_named(tmp_path):
     for second in range(5):
         text += f"2026/01/01 00:00:0{second}.000, 0, NVIDIA A100, 5 %, 40960 MiB\n"
         text += f"2026/01/01 00:00:0{second}.020, 1, NVIDIA A100, {lost}\n"
-    (node,) = import_path(written(tmp_path, text), Stated()).imported.nodes
+    (node,) = import_path(written(tmp_path, text), StatedFacts()).imported.nodes
     assert [(gpu.model, gpu.memory_bytes) for gpu in node.declaration.node.gpus] == [
         ("NVIDIA A100", 40960 * 2**20),
         ("NVIDIA A100", 0),
@@ -222,7 +222,7 @@ def test_another_querys_head_in_between_counts_from_there(tmp_path):
 
 @pytest.mark.parametrize("name", ["na", "mig", "gpulost", "err", "noindex", "bom", "utf16"])
 def test_reported_recordings_have_their_two_gpus(name, tmp_path):
-    (node,) = import_path(reported(f"{name}.csv"), Stated()).imported.nodes
+    (node,) = import_path(reported(f"{name}.csv"), StatedFacts()).imported.nodes
     assert [gpu.model for gpu in node.declaration.node.gpus] == ["NVIDIA A100"] * 2
     expected = {"gpu0.sm_clock_mhz", "gpu0.memory_used_bytes"}
     assert expected <= node.stored.series
@@ -234,7 +234,7 @@ def test_whatever_was_done_to_a_file_it_is_read_or_refused(tmp_path_factory, cut
     text = (QUERY[:at] + junk + QUERY[at:])[: cut + len(junk)]
     path = written(tmp_path_factory.mktemp("smi"), text)
 
-    if recognises(Source.at(path)):
+    if recognises(Source.from_path(path)):
         try:
             parts = read(path)
         except NotImportableError:

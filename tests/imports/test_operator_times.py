@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from advisor.importers import operator_times
 from advisor.importers.operator_times import FINEST_US, LISTED, OperatorTimes
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
-from advisor.importers.torch_trace import opened
+from advisor.importers.torch_trace import open_recording
 from tests.imports.test_torch_trace import event, kernel, written
 
 WHOLE = st.tuples(
@@ -93,7 +93,7 @@ def test_the_time_of_its_own_is_placed_where_it_was(tmp_path):
         event("inner", 20_000, 60_000),
         kernel("k", 30_000, 5_000),
     ]
-    recording = opened(Source.at(written(tmp_path, events)), Stated(), Tally())
+    recording = open_recording(Source.from_path(written(tmp_path, events)), StatedFacts(), Tally())
     rows = {row["name"]: row for row in recording.operator_times["operators"]}
     cells = dict(zip(rows["outer"]["cells"], rows["outer"]["us"], strict=True))
     assert cells == {0: 10_000, 1: 10_000, 8: 10_000, 9: 10_000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.importing import import_path
 from tests.html import read_page
 from tests.imports.test_mutated import trace
@@ -54,7 +54,7 @@ def test_its_operators_are_on_the_page_and_in_the_report(agent, tmp_path, client
     assert agent.put_artefact(body, name="rank0-step5.trace.json").status_code == 200
     assert "its operators wait to be read: 1st in line" in page(client)
     assert work().error == ""
-    there = import_path(path, Stated()).imported
+    there = import_path(path, StatedFacts()).imported
     shown = page(client)
     assert f"{there.tally.records['operations']} operations" in shown
     for operator in there.operators:

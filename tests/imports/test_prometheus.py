@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from advisor.importers.prometheus import PrometheusRecording, opened
+from advisor.importers.prometheus import PrometheusRecording, open_recording
 from advisor.importers.recording import NotImportableError, Samples
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
 
@@ -32,7 +32,7 @@ def written(folder: Path, *every: dict[str, Any], name: str = "a.json") -> Path:
 
 
 def read(folder: Path, tally: Tally) -> PrometheusRecording:
-    return opened(Source.at(folder), Stated(), tally)
+    return open_recording(Source.from_path(folder), StatedFacts(), tally)
 
 
 def columns(recording: PrometheusRecording) -> dict[str, dict[str, list[float | None]]]:
@@ -99,19 +99,19 @@ def test_slices_and_foreign_metrics_are_named_not_taken(tmp_path):
 @pytest.mark.parametrize("values", [[], ["1"], ["-1", "x", None]])
 def test_what_has_no_two_ticks_is_refused(values, tmp_path):
     with pytest.raises(NotImportableError):
-        import_path(written(tmp_path, series("DEV_GPU_UTIL", values)), Stated())
+        import_path(written(tmp_path, series("DEV_GPU_UTIL", values)), StatedFacts())
 
 
 def test_more_values_than_fit_are_refused_before_they_are_held(tmp_path, monkeypatch):
     monkeypatch.setattr("advisor.importers.prometheus._MOST_VALUES", 20)
     written(tmp_path, series("DEV_GPU_UTIL", ["50"] * 15), name="1.json")
-    assert import_path(tmp_path, Stated()).imported.tally.taken == 15
+    assert import_path(tmp_path, StatedFacts()).imported.tally.taken == 15
     written(tmp_path, series("DEV_GPU_UTIL", ["50"] * 15, gpu="1"), name="2.json")
     with pytest.raises(NotImportableError, match="longer step"):
-        import_path(tmp_path, Stated())
+        import_path(tmp_path, StatedFacts())
 
 
 def test_an_answer_becomes_a_run(tmp_path):
-    run = import_path(written(tmp_path, series("DEV_GPU_UTIL", ["50"] * 40)), Stated())
+    run = import_path(written(tmp_path, series("DEV_GPU_UTIL", ["50"] * 40)), StatedFacts())
     assert run.imported.format == "Prometheus (DCGM exporter)"
     assert run.timeline.duration_seconds == 15 * 39

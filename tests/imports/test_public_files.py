@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.importing import import_path
 from tests.imports.reported import reported
 
 
 def test_an_offline_run_of_wandb_of_2021_is_read():
-    imported = import_path(reported("reads/run-g9dvvkua.wandb"), Stated()).imported
+    imported = import_path(reported("reads/run-g9dvvkua.wandb"), StatedFacts()).imported
     assert imported.format == "W&B"
     assert imported.tally.records["samples"] == 2
     assert imported.nodes[0].stored.series == {
@@ -19,6 +19,6 @@ def test_an_offline_run_of_wandb_of_2021_is_read():
 
 def test_an_event_file_of_tensorboard_of_2020_is_read():
     path = reported("reads/events.out.tfevents.1585769947.cvp")
-    imported = import_path(path, Stated()).imported
+    imported = import_path(path, StatedFacts()).imported
     assert imported.format == "TensorBoard"
     assert imported.tally.records["metrics"] == 102

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.importing import ImportedRun, import_path
 
 BESIDE = Path(__file__).parents[2].parent / "shared" / "fixtures"
@@ -27,7 +27,7 @@ pytestmark = [
 
 
 def imported(path: Path) -> ImportedRun:
-    return import_path(path, Stated())
+    return import_path(path, StatedFacts())
 
 
 def events_in(path: Path) -> list[dict[str, Any]]:

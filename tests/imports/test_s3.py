@@ -14,7 +14,7 @@ from advisor.importers import s3
 from advisor.importers.bounds import Bounds
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import Address
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.offline.importing import import_path
 from tests.imports.folders import TRAINING_JOB, sagemaker
@@ -43,7 +43,7 @@ def job(bucket: HeldS3, tmp_path: Path) -> Path:
 
 def fetched(bucket: HeldS3, folder: Path, prefix: str = PREFIX, **more: Any) -> Tally:
     tally = Tally()
-    s3.fetch(Address.of(f"s3://{bucket.bucket}/{prefix}"), folder, tally, **more)
+    s3.fetch(Address.parse(f"s3://{bucket.bucket}/{prefix}"), folder, tally, **more)
     return tally
 
 
@@ -161,7 +161,7 @@ def test_a_key_that_leaves_the_folder_is_skipped(bucket, tmp_path, job):
 )
 def test_another_address_is_refused(url):
     with pytest.raises(NotImportableError):
-        Address.of(url)
+        Address.parse(url)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_another_address_is_refused(url):
     ],
 )
 def test_a_grant_holds_what_is_below_it(grant, asked, holds):
-    assert Address.of(grant).holds(Address.of(asked)) == holds
+    assert Address.parse(grant).holds(Address.parse(asked)) == holds
 
 
 def created(bucket: HeldS3, output: str) -> None:
@@ -221,4 +221,4 @@ def test_files_are_kept_for_a_second_call(bucket, job, tmp_path, capsys):
     _, second = offline(capsys, *words)
     assert bucket.got == []
     assert first["imported"] == second["imported"]
-    assert import_path(tmp_path / "kept" / "content", Stated()).imported.tally.taken
+    assert import_path(tmp_path / "kept" / "content", StatedFacts()).imported.tally.taken

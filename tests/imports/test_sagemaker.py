@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.__main__ import main
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import ImportedRun, import_path
 from advisor.sizing.demand import BALANCED
@@ -20,7 +20,7 @@ from tests.imports.folders import DESCRIBED, START, sagemaker, step_events, writ
 
 
 def imported(path: Path) -> ImportedRun:
-    return import_path(path, Stated())
+    return import_path(path, StatedFacts())
 
 
 def frame_of(run: ImportedRun) -> NodeFrame:
@@ -166,10 +166,10 @@ def test_a_name_that_is_not_unicode_loses_only_its_record(tmp_path):
 def test_a_first_record_that_is_null_loses_only_its_line(first, tmp_path):
     """Arrow's reader of JSON ends the process there."""
     folder = sagemaker(tmp_path / "job")
-    whole = import_path(folder, Stated()).imported.tally.taken
+    whole = import_path(folder, StatedFacts()).imported.tally.taken
     path = min(folder.rglob("incremental/**/*.json"))
     path.write_bytes(first + path.read_bytes())
-    assert whole - 1 <= import_path(folder, Stated()).imported.tally.taken <= whole
+    assert whole - 1 <= import_path(folder, StatedFacts()).imported.tally.taken <= whole
 
 
 def test_a_stray_file_of_another_job_loses_only_itself(tmp_path):

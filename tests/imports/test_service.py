@@ -18,7 +18,7 @@ from django.test import Client
 from django.utils import timezone
 from trimtab.packing import Parts
 
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.analysis import report_of
 from advisor.offline.importing import import_path
 from advisor.sizing.demand import BALANCED
@@ -117,7 +117,7 @@ def test_a_coarse_recording_is_judged_as_without_a_service(agent, tmp_path):
     assert work().error == ""
     run = Run.objects.get()
     analyses.evaluate(str(run.pk))
-    offline = import_path(folder, Stated())
+    offline = import_path(folder, StatedFacts())
     report = report_of(offline.run, offline.timeline, BALANCED, timezone.now())
     here = {row.rule: (row.state, row.summary) for row in run.judgements.all()}
     there = {j.rule_id: (j.verdict.state, j.verdict.summary) for j in report.judgements}

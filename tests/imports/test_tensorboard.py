@@ -9,9 +9,9 @@ import pytest
 
 from advisor.importers.recording import Happening, NotImportableError
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
-from advisor.importers.tensorboard import TensorBoardRecording, opened
+from advisor.importers.tensorboard import TensorBoardRecording, open_recording
 from advisor.importers.tensorboard.records import crc32c
 from advisor.offline.importing import import_path
 from tests.imports.messages import (
@@ -40,7 +40,7 @@ WRITTEN = {
 
 
 def read(path: Path, tally: Tally | None = None) -> TensorBoardRecording:
-    return opened(Source.at(path), Stated(), tally or Tally())
+    return open_recording(Source.from_path(path), StatedFacts(), tally or Tally())
 
 
 def metrics(recording: TensorBoardRecording) -> list[tuple[float, str, float, int]]:
@@ -98,7 +98,7 @@ def test_parameters_and_the_end_are_those_of_the_plugin(tmp_path):
     event_file(tmp_path, scalar("loss", 1, 0, 0), scalar("loss", 0.5, 1, 60))
     said = {"lr": 0.125, "layers": 3, "optimizer": "adam", "amp": True}
     event_file(tmp_path / "1700000000.5", session(said), session({}, status=2))
-    run = import_path(tmp_path, Stated())
+    run = import_path(tmp_path, StatedFacts())
 
     assert run.imported.format == "TensorBoard"
     assert run.imported.nodes[0].declaration.parameters == said

@@ -13,9 +13,9 @@ import pytest
 
 from advisor.importers.recording import NotImportableError, Samples, Steps
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
-from advisor.importers.torch_trace import TorchRecording, opened
+from advisor.importers.torch_trace import TorchRecording, open_recording
 from advisor.offline.importing import import_path
 from tests.agent.torch_python import NEEDS_TORCH, PYTHON
 
@@ -58,7 +58,7 @@ def written(folder: Path, events: list[Any], name: str = "a.pt.trace.json", **he
 
 
 def read(path: Path, tally: Tally | None = None) -> TorchRecording:
-    return opened(Source.at(path), Stated(), tally or Tally())
+    return open_recording(Source.from_path(path), StatedFacts(), tally or Tally())
 
 
 def columns(recording: TorchRecording) -> dict[str, list[float]]:
@@ -137,7 +137,7 @@ def test_a_trace_without_a_time_of_day_begins_when_it_was_imported(tmp_path):
     events = [event(f"ProfilerStep#{n}", 500 + 1000 * n, 900, "user_annotation") for n in range(3)]
     at, tally = datetime(2026, 5, 4, tzinfo=UTC), Tally()
     path = written(tmp_path, events, baseTimeNanoseconds=0)
-    recording = opened(Source.at(path), Stated(imported_at=at), tally)
+    recording = open_recording(Source.from_path(path), StatedFacts(imported_at=at), tally)
 
     assert recording.nodes[0].started_ms == at.timestamp() * 1000
     assert steps(recording).start_us.tolist() == [
@@ -148,7 +148,7 @@ def test_a_trace_without_a_time_of_day_begins_when_it_was_imported(tmp_path):
 
 def test_names_are_kept_as_far_as_a_database_takes_them(tmp_path):
     events = [event("a\0b", 0, 10), event("c\ud800", 20, 10)]
-    run = import_path(written(tmp_path, events), Stated())
+    run = import_path(written(tmp_path, events), StatedFacts())
     names = {each["name"] for each in run.imported.document()["operators"]}
     assert names == {"a?b", "c?"}
 
@@ -189,7 +189,7 @@ def test_several_processes_are_one_run(tmp_path):
             distributedInfo={"rank": rank},
         )  # fmt: skip
 
-    imported = import_path(tmp_path, Stated()).imported
+    imported = import_path(tmp_path, StatedFacts()).imported
 
     assert imported.format == "PyTorch profiler"
     assert imported.tally.records["steps"] == 2

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.importing import import_path
 
 NVIDIA_TABLE = b"""Sat Nov 28 12:00:00 2026
@@ -86,7 +86,7 @@ def test_what_is_no_recording_is_named_with_one_step(name, body, why, tmp_path):
     path.parent.mkdir(parents=True)
     path.write_bytes(body)
     with pytest.raises(NotImportableError, match=why):
-        import_path(tmp_path / "given", Stated())
+        import_path(tmp_path / "given", StatedFacts())
 
 
 @pytest.mark.parametrize("name", ["snapshot.pickle", "snapshot.pkl", "snapshot", "memory.bin"])
@@ -95,5 +95,5 @@ def test_a_memory_snapshot_is_refused_and_never_unpickled(name, protocol, tmp_pa
     harm = tmp_path / "harm"
     (tmp_path / name).write_bytes(pickle.dumps(Harmful(harm), protocol=protocol))
     with pytest.raises(NotImportableError, match="a pickle, as PyTorch's memory snapshots are"):
-        import_path(tmp_path / name, Stated())
+        import_path(tmp_path / name, StatedFacts())
     assert not harm.exists()

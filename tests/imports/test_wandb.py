@@ -10,9 +10,9 @@ import pytest
 
 from advisor.importers.recording import Happening, NotImportableError, Samples
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
-from advisor.importers.wandb import WandbRecording, opened
+from advisor.importers.wandb import WandbRecording, open_recording
 from advisor.offline.importing import import_path
 from tests.imports.messages import (
     START,
@@ -36,7 +36,7 @@ FAILED = field(18, field(1, 1))
 
 
 def read(path: Path, tally: Tally | None = None) -> WandbRecording:
-    return opened(Source.at(path), Stated(), tally or Tally())
+    return open_recording(Source.from_path(path), StatedFacts(), tally or Tally())
 
 
 def metrics(recording: WandbRecording) -> list[tuple[str, float, int | None]]:
@@ -65,7 +65,7 @@ def test_a_run_has_its_job_parameters_tags_and_end(tmp_path):
     machine = field(26, field(17, 16) + field(21, field(1, 2**36)) + field(22, field(3, "EPYC"))
                     + field(24, field(1, "NVIDIA A100") + field(2, 2**35)))  # fmt: skip
     records = [run, machine, later, wandb_history(60, 1, loss=0.5), FAILED]
-    imported = import_path(wandb_file(tmp_path, records), Stated()).imported
+    imported = import_path(wandb_file(tmp_path, records), StatedFacts()).imported
 
     declared = imported.nodes[0].declaration
     assert (imported.format, imported.state, declared.job) == ("W&B", "failed", "vision")

@@ -9,9 +9,9 @@ import pytest
 
 from advisor.importers.recording import NotImportableError, Samples, Steps
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
-from advisor.importers.xspace import XSpaceRecording, opened
+from advisor.importers.xspace import XSpaceRecording, open_recording
 from advisor.offline.importing import import_path
 from tests.imports.messages import START, field
 from tests.imports.reported import reported
@@ -68,7 +68,7 @@ def threads(*events: Event) -> Plane:
 
 
 def read(path: Path, tally: Tally | None = None, **stated: datetime) -> XSpaceRecording:
-    return opened(Source.at(path), Stated(**stated), tally or Tally())  # type: ignore[arg-type]
+    return open_recording(Source.from_path(path), StatedFacts(**stated), tally or Tally())  # type: ignore[arg-type]
 
 
 def test_kernels_copies_threads_and_steps_are_told_apart(tmp_path):
@@ -92,7 +92,7 @@ def test_kernels_copies_threads_and_steps_are_told_apart(tmp_path):
     assert (steps.start_us - START * 10**6).tolist() == [0, 100_000]
     assert steps.duration_us.tolist() == [100_000, 199_000]
     assert tally.records["operations"] == 7
-    run = import_path(tmp_path, Stated())
+    run = import_path(tmp_path, StatedFacts())
     assert (run.imported.format, run.imported.nodes[0].declaration.node.hostname) == (
         "TensorFlow or JAX profiler",
         "node-1",

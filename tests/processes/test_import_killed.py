@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.offline.importing import import_path
 from tests.imports.folders import TRAINING_JOB, sagemaker
 from tests.imports.held_s3 import held_s3
@@ -76,7 +76,7 @@ def test_a_killed_worker_loses_nothing_that_it_fetched(tmp_path: Path) -> None:
             assert len(again) == count - len(fetched)
             (result,) = query(service, "SELECT result, run_id FROM imports_import i "
                               "JOIN runs_artefact a ON a.id = i.artefact_id")  # fmt: skip
-            there = import_path(folder, Stated())
+            there = import_path(folder, StatedFacts())
             assert json.loads(result[0])["records"] == dict(there.imported.tally.records)
             assert query(service, "SELECT COUNT(*) FROM runs_run") == [(1,)]
             assert not list((service.data_dir / "scratch" / "imports").iterdir())

@@ -7,9 +7,9 @@ from pathlib import Path
 from django.conf import settings
 from trimtab.wire import LIMITS
 
-from advisor.importers.process.task import Limits, Task, What
+from advisor.importers.process.task import ConversionLimits, Task, What
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.store.opening import open_store
 from webapp.imports import grants
 from webapp.imports.description import (
@@ -24,7 +24,7 @@ from webapp.imports.waiting import PartsMissingError
 from webapp.runs.models import Artefact
 
 
-def task_of(row: Import, limits: Limits) -> Task:
+def task_of(row: Import, limits: ConversionLimits) -> Task:
     """Return the task of converting this upload.
 
     Raises:
@@ -37,7 +37,7 @@ def task_of(row: Import, limits: Limits) -> Task:
         grants.check_allowed(artefact.run.workspace, row.source)
     if what == "profile":
         said, keys = (
-            ImportDescription(Path(artefact.name).name, (), Stated()),
+            ImportDescription(Path(artefact.name).name, (), StatedFacts()),
             [artefact.object_key],
         )
     else:
@@ -59,7 +59,7 @@ def _described(artefact: Artefact) -> tuple[ImportDescription, list[str]]:
     if not artefact.name.endswith(NAME_SUFFIX):
         # Earlier agents send the archive without a description.
         name = artefact.name.removesuffix(ARCHIVE_SUFFIX)
-        stated = Stated(job=artefact.run.job.name, imported_at=artefact.created_at)
+        stated = StatedFacts(job=artefact.run.job.name, imported_at=artefact.created_at)
         return ImportDescription(name[: LIMITS.name_chars], (), stated), [artefact.object_key]
     if artefact.size_bytes > MOST_BYTES:
         raise NotImportableError("the description of the upload is too large")

@@ -11,7 +11,7 @@ from typing import Any
 
 from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
-from advisor.importers.stated import Stated, from_document
+from advisor.importers.stated_facts import StatedFacts, from_document
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_PARTS = 200
@@ -31,7 +31,7 @@ class ImportDescription:
 
     name: str
     parts: tuple[str, ...]
-    stated: Stated
+    stated: StatedFacts
 
 
 def read_description(body: bytes, imported_at: datetime) -> ImportDescription:
@@ -60,9 +60,9 @@ def _are_parts(parts: object) -> bool:
     )
 
 
-def _stated(document: Mapping[str, Any], imported_at: datetime) -> Stated:
+def _stated(document: Mapping[str, Any], imported_at: datetime) -> StatedFacts:
     said = document.get("stated")
     stated = from_document(said if isinstance(said, dict) else {})
     if document.get("describe") is not None:
-        stated = stated.over(from_describe(document["describe"]))
+        stated = stated.fill_gaps_from(from_describe(document["describe"]))
     return replace(stated, imported_at=imported_at)

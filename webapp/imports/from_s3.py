@@ -16,7 +16,7 @@ from trimtab.wire import LIMITS, job_of_training
 from advisor.importers.described_job import from_describe
 from advisor.importers.recording import NotImportableError
 from advisor.importers.s3 import Address
-from advisor.importers.stated import from_document
+from advisor.importers.stated_facts import from_document
 from advisor.store.opening import open_store
 from webapp.accounts.models import Token, User, Workspace
 from webapp.http.problems import Problem
@@ -39,7 +39,7 @@ class ImportRequest:
     Attributes:
         job: empty: as the training job is called.
         run_id: None: the one that this address always has in this workspace.
-        stated: the machine, as texts; see `advisor.importers.stated.from_document`.
+        stated: the machine, as texts; see `advisor.importers.stated_facts.from_document`.
         describe: AWS's description of the job; None: the service asks AWS.
     """
 
@@ -90,7 +90,7 @@ def queue_import(workspace: Workspace, by: User | Token, wanted: ImportRequest) 
 
 def _allowed(workspace: Workspace, source: str) -> Address:
     try:
-        Address.of(source)
+        Address.parse(source)
     except NotImportableError as error:
         raise Problem(422, f"source: {error}.", "source", _FIX) from None
     try:

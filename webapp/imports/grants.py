@@ -16,7 +16,7 @@ EVERY_WORKSPACE = "*"
 def addresses(workspace: Workspace) -> list[Address]:
     """Return the folders that the workspace may import from. Names of buckets are for owners."""
     own = (EVERY_WORKSPACE, str(workspace.uuid))
-    return [Address.of(url) for name, url in settings.IMPORT_S3 if name in own]
+    return [Address.parse(url) for name, url in settings.IMPORT_S3 if name in own]
 
 
 def check_allowed(workspace: Workspace, url: str) -> Address:
@@ -25,7 +25,7 @@ def check_allowed(workspace: Workspace, url: str) -> Address:
     Raises:
         NotImportableError: it may not, or it has another form. Names no other bucket.
     """
-    address = Address.of(url)
+    address = Address.parse(url)
     if not any(grant.holds(address) for grant in addresses(workspace)):
         raise NotImportableError(
             "this workspace may not import from there. The operator of the service allows it by "

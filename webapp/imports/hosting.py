@@ -17,9 +17,9 @@ from datetime import timedelta
 from django.conf import settings
 from django.utils import timezone
 
-from advisor.importers.process import converted
+from advisor.importers.process import conversion_result
 from advisor.importers.process.ending import Ending
-from advisor.importers.process.task import Limits, Places
+from advisor.importers.process.task import ConversionLimits, Places
 from advisor.importers.recording import NotImportableError
 from webapp.background import claims, fairness
 from webapp.background.time_limit import restart, time_limit
@@ -153,10 +153,10 @@ def _due() -> Iterator[tuple[int, int]]:
     yield from ((key, owners[key]) for key in keys if key in owners)
 
 
-def _limits(row: Import) -> Limits:
+def _limits(row: Import) -> ConversionLimits:
     """Return the limits of one conversion, which are within what the workspace's quotas leave."""
     left = allowance.remaining_allowance(row.artefact.run.workspace)
-    return Limits(
+    return ConversionLimits(
         memory_bytes=settings.IMPORT_MEMORY_MB * 10**6,
         cpu_seconds=math.ceil(min(queue.MOST_CPU_SECONDS, left.cpu_seconds)),
         wall_seconds=queue.MOST_SECONDS,
@@ -181,7 +181,9 @@ def _conclude(each: Conversion, ending: Ending) -> None:
     try:
         if ending.how == "converted":
             run_id = held.row.artefact.run_id
-            save(held, converted.read(Places(scratch.folder_of(held.row)).converted, run_id))
+            save(
+                held, conversion_result.read(Places(scratch.folder_of(held.row)).converted, run_id)
+            )
         elif ending.how == "refused":
             outcome.mark_import_failed(held, ending.why, ending.left_out)
         elif ending.how == "busy":

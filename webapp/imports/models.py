@@ -21,11 +21,12 @@ class Import(Claimable):
     stage = models.CharField(max_length=120, blank=True)
     """The worker's current stage, for people; empty if there is none."""
     result = models.JSONField(default=dict, blank=True)
-    """The counts of what was imported and skipped, as `advisor.importers.conversion.Imported` has
-    them. Of an import that failed: what was skipped until then."""
+    """The counts of what was imported and skipped, as `ImportResult.document` of
+    `advisor.importers.conversion` has them. Of an import that failed: what was skipped until
+    then."""
     operator_times = models.JSONField(null=True, blank=True)
-    """The times of operators, as `Imported.times_document` has them: up to 1.2 MB that only reports
-    read. None if nothing was converted, or by a version that didn't keep it."""
+    """The times of operators, as `ImportResult.times_document` has them: up to 1.2 MB that only
+    reports read. None if nothing was converted, or by a version that didn't keep it."""
 
     def __str__(self) -> str:
         return f"import of {self.artefact}"

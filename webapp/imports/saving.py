@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from advisor.costing import billing
-from advisor.importers.process.converted import Converted, ConvertedNode
+from advisor.importers.process.conversion_result import ConversionResult, ConvertedNode
 from webapp.analysis import chunk_rows
 from webapp.analysis import queue as analyses
 from webapp.background import claims
@@ -19,7 +19,7 @@ from webapp.runs import progress, registration
 from webapp.runs.models import Chunk, Run, Session
 
 
-def save(held: claims.WorkClaim[Import], made: Converted) -> None:
+def save(held: claims.WorkClaim[Import], made: ConversionResult) -> None:
     """Save it all, or nothing. Saving the same again changes nothing.
 
     Raises:
@@ -47,7 +47,7 @@ def save(held: claims.WorkClaim[Import], made: Converted) -> None:
     analyses.enqueue_on_commit(locked)
 
 
-def _result(made: Converted) -> dict[str, Any]:
+def _result(made: ConversionResult) -> dict[str, Any]:
     return {"result": made.document, "operator_times": made.operator_times}
 
 

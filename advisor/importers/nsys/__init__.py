@@ -19,18 +19,18 @@ import numpy as np
 from advisor.importers.activity import busy_samples, union
 from advisor.importers.nsys.database import HEAD, Database
 from advisor.importers.nsys.report import Report, read
-from advisor.importers.profiled import Profiled, training_steps
+from advisor.importers.profiler_recording import ProfilerRecording, training_steps
 from advisor.importers.recording import (
     Floats,
-    Machine,
     NotImportableError,
     Part,
+    RecordedMachine,
     RecordedNode,
     Samples,
-    Seen,
+    SignOfLife,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.store.index import to_ms
 
@@ -48,7 +48,7 @@ def recognises(source: Source) -> bool:
     return any(_is_export(source, path) for path in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> NsysRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> NsysRecording:
     """Open all exports of a folder.
 
     Raises:
@@ -57,7 +57,7 @@ def opened(source: Source, stated: Stated, tally: Tally) -> NsysRecording:
     return NsysRecording(source, to_ms(stated.imported_at), tally)
 
 
-class NsysRecording(Profiled):
+class NsysRecording(ProfilerRecording):
     """The processes of one or several machines. See `recording.Recording`."""
 
     format = FORMAT
@@ -79,7 +79,7 @@ class NsysRecording(Profiled):
     def parts(self, node: RecordedNode) -> Iterator[Part]:
         own = self._reports[node.name]
         ended_ms = int(max(each.ended_us for each in own) // 1000) + 1
-        yield Seen(ended_ms)
+        yield SignOfLife(ended_ms)
         if samples := self._samples(own, node.started_ms, ended_ms):
             self._tally.take("samples", sum(map(_known, samples.columns.values())))
             yield samples
@@ -131,7 +131,7 @@ class NsysRecording(Profiled):
 def _node(host: str, own: Sequence[Report]) -> RecordedNode:
     began_ms = int(min(each.began_us for each in own) // 1000)
     gpus = max((gpu for each in own for gpu in each.busy), default=-1) + 1
-    machine = Machine(gpus=max((each.gpus for each in own), key=len))
+    machine = RecordedMachine(gpus=max((each.gpus for each in own), key=len))
     return RecordedNode(host, began_ms, gpus=gpus, machine=machine)
 
 

@@ -108,7 +108,7 @@ class Database:
         (rows,) = self._batches(counted)
         return int(rows[0][0])
 
-    def whole(
+    def read_integer_rows(
         self,
         table: str,
         columns: Sequence[str],

@@ -48,7 +48,7 @@ def columns(
         return {}
     sums: Sums = defaultdict(lambda: (np.zeros(cells), np.zeros(cells)))
     try:
-        for batch in database.whole(_TABLE, _COLUMNS, ("metricId", sorted(names))):
+        for batch in database.read_integer_rows(_TABLE, _COLUMNS, ("metricId", sorted(names))):
             left = _add(np.array(batch, dtype="int64"), began_ns, cells, sums)
             tally.skip("samples", "of more series than fit", left, f"{where}, {_TABLE}")
     except NotImportableError as error:

@@ -25,7 +25,7 @@ from advisor.importers.nsys.database import Database
 from advisor.importers.nsys.tables import Operations, Summary
 from advisor.importers.operator_times import OperatorTimes
 from advisor.importers.recording import Floats, Whole
-from advisor.importers.stated import readable
+from advisor.importers.stated_facts import to_printable_name
 from advisor.importers.tally import Tally
 from advisor.importers.times import is_possible
 from advisor.importers.trace_events import MOST_OPERATORS, MOST_US, OTHERS, Operators
@@ -108,7 +108,9 @@ def read(
         host=host,
         began_us=first + base,
         ended_us=last + base,
-        busy={gpu: (start + base, end + base) for gpu, (start, end) in reader.busy().items()},
+        busy={
+            gpu: (start + base, end + base) for gpu, (start, end) in reader.busy_intervals().items()
+        },
         steps=[
             [(each.start_us + base, each.end_us + base) for each in steps]
             for _, steps in ranges.steps_of(found)
@@ -144,11 +146,11 @@ class _Reader:
         self._add_copies()
         self._add_calls()
 
-    def busy(self) -> dict[int, tuple[Floats, Floats]]:
+    def busy_intervals(self) -> dict[int, tuple[Floats, Floats]]:
         found: dict[int, list[Operations]] = defaultdict(list)
         for each in self._on_gpu:
             for gpu in np.unique(each.gpu).tolist():
-                found[gpu].append(each.chosen(each.gpu == gpu))
+                found[gpu].append(each.select_rows(each.gpu == gpu))
         return {gpu: _union(own) for gpu, own in found.items()}
 
     def _add_kernels(self) -> None:
@@ -261,13 +263,16 @@ def _analysed_until_us(database: Database, last_us: float) -> float:
 def _host(database: Database) -> str:
     rows = tables.rows_of(database, "TARGET_INFO_SYSTEM_ENV", ["name"], "value")
     named: Mapping[Any, Any] = {name: value for name, value in rows if isinstance(name, str)}
-    return readable(str(named.get("Hostname", ""))) or "machine"
+    return to_printable_name(str(named.get("Hostname", ""))) or "machine"
 
 
 def _gpus(database: Database) -> tuple[tuple[str, int], ...]:
     rows = tables.rows_of(database, "TARGET_INFO_GPU", ["id", "totalMemory"], "name")
     known = {
-        number: (readable(str(name)), size if isinstance(size, int) and 0 < size < 2**50 else 0)
+        number: (
+            to_printable_name(str(name)),
+            size if isinstance(size, int) and 0 < size < 2**50 else 0,
+        )
         for number, size, name in rows
         if isinstance(number, int) and 0 <= number < MOST_GPUS
     }

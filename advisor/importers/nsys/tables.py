@@ -44,7 +44,7 @@ class Operations:
     def length_ns(self) -> Whole:
         return self.end_ns - self.start_ns
 
-    def chosen(self, rows: Whole | np.ndarray) -> Operations:
+    def select_rows(self, rows: Whole | np.ndarray) -> Operations:
         return Operations(self.start_ns[rows], self.end_ns[rows], self.gpu[rows], self.name[rows])
 
 
@@ -70,7 +70,7 @@ def operations(
     possible = (start >= -_MOST_NS) & (end <= _MOST_NS) & (end >= start)
     possible &= (gpu < MOST_GPUS) & (gpu >= (0 if on_gpu else -1))
     tally.skip("records", "an impossible duration, time or GPU", int((~possible).sum()), where)
-    return Operations(start, end, gpu, named).chosen(possible)
+    return Operations(start, end, gpu, named).select_rows(possible)
 
 
 def pid_of(global_id: int) -> int:
@@ -96,7 +96,7 @@ def one_value(database: Database, table: str, column: str) -> int | None:
     if not database.has(table, column):
         return None
     try:
-        batch = next(database.whole(table, [column]), None)
+        batch = next(database.read_integer_rows(table, [column]), None)
     except NotImportableError:
         return None
     return int(batch[0][0]) if batch else None
@@ -125,7 +125,7 @@ def _read(
     """Return rows of whole numbers; (n, columns)."""
     place, batches, count = f"{where}, {table}", [], 0
     try:
-        for batch in database.whole(table, columns, optional=optional):
+        for batch in database.read_integer_rows(table, columns, optional=optional):
             batches.append(np.array(batch, dtype="int64"))
             count += len(batch)
             if count >= _MOST_ROWS:
@@ -146,7 +146,7 @@ def _physical(database: Database, device: Whole, global_pid: Whole) -> Whole:
     if not database.has(DEVICES, "gpuId", "cudaId", "pid"):
         return device
     try:
-        known = next(database.whole(DEVICES, ["pid", "cudaId", "gpuId"]), [])
+        known = next(database.read_integer_rows(DEVICES, ["pid", "cudaId", "gpuId"]), [])
     except NotImportableError:
         return device
     numbers = {(pid, ordinal): gpu for pid, ordinal, gpu in known}

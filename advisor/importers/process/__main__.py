@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.importers.bounds import BOUNDS, NoSpaceError, ensure_space
-from advisor.importers.process import confinement, converted, refusal
+from advisor.importers.process import confinement, conversion_result, refusal
 from advisor.importers.process.ending import Ending, How
 from advisor.importers.process.reading import AWAY, CONVERTED, read_confined
 from advisor.importers.process.task import Places, Task
@@ -115,18 +115,18 @@ def _fetch(task: Task, places: Places, say: _Stage) -> tuple[Task, Tally]:
 
 def _fetch_from_s3(task: Task, places: Places, tally: Tally, say: _Stage) -> Task:
     from advisor.importers import s3
-    from advisor.importers.described_by_aws import described
+    from advisor.importers.described_by_aws import describe_job
 
     def progress(done: int, of: int) -> None:
         say(f"Fetching: {done:,} of {of:,} files", is_new=done in (0, of))
 
     say("Listing")
-    address = s3.Address.of(task.source)
+    address = s3.Address.parse(task.source)
     source = s3.fetch(address, places.folder, tally, progress=progress)
     shutil.rmtree(places.objects, ignore_errors=True)
     stated = task.stated
     if not stated.training_job:
-        stated = stated.over(described(address, source, tally))
+        stated = stated.fill_gaps_from(describe_job(address, source, tally))
     return replace(task, name=source.name, stated=stated)
 
 
@@ -183,7 +183,7 @@ def _bytes_on_disk(folder: Path) -> int:
 def _store(task: Task, places: Places) -> None:
     """Put the converted objects into the store."""
     made, store = FolderStore(places.objects), open_store(task.objects_url)
-    for node in converted.read(places.converted, task.run_id).nodes:
+    for node in conversion_result.read(places.converted, task.run_id).nodes:
         for ref in node.chunks:
             store.put(ref.key, made.get(ref.key))
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from advisor.importers.process.task import Limits
+from advisor.importers.process.task import ConversionLimits
 
 NICENESS = 10
 _LIKELIEST_VICTIM = 1000
@@ -68,7 +68,7 @@ def leave_network() -> None:
         ctypes.CDLL(None).unshare(_CLONE_NEWNET)
 
 
-def confine(limits: Limits, folder: Path) -> None:
+def confine(limits: ConversionLimits, folder: Path) -> None:
     """Limit this process for good. It may write below `folder` only. Load all modules before."""
     for which, most in (
         (resource.RLIMIT_CORE, 0),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.importers.bounds import BOUNDS, NoSpaceError
-from advisor.importers.process import confinement, converted, refusal
+from advisor.importers.process import confinement, conversion_result, refusal
 from advisor.importers.process.task import Places, Task
 from advisor.importers.recording import NotImportableError
 from advisor.importers.source import Source
@@ -37,7 +37,7 @@ def read_confined(task: Task, places: Places, tally: Tally, say: Say) -> int:
                 archive.unpack(packed, places.content, tally, bounds=bounds)
         say("Converting")
         if task.what == "profile":
-            result = conversion.operators_of(Source.at(_only_file(places.content)))
+            result = conversion.operators_of(Source.from_path(_only_file(places.content)))
         else:
             result = conversion.convert(
                 FolderStore(places.objects),
@@ -46,7 +46,7 @@ def read_confined(task: Task, places: Places, tally: Tally, say: Say) -> int:
                 task.run_id,
                 tally=tally,
             )
-        converted.write(result, places.converted)
+        conversion_result.write(result, places.converted)
     except NotImportableError as error:
         refusal.write(str(error), tally, places.refused)
         return AWAY if isinstance(error, NoSpaceError) else CONVERTED

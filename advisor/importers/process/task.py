@@ -11,7 +11,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from advisor.costing.billing import from_document as billing_from
-from advisor.importers.stated import MachineGroup, Stated
+from advisor.importers.stated_facts import MachineGroup, StatedFacts
 
 What = Literal["archive", "profile", "s3"]
 _MOMENTS = ("started_at", "ended_at", "imported_at")
@@ -19,7 +19,7 @@ _TUPLES = ("notes", "processing_jobs")
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConversionLimits:
     """The limits of one conversion.
 
     Attributes:
@@ -52,8 +52,8 @@ class Task:
     name: str
     keys: tuple[str, ...]
     source: str
-    stated: Stated
-    limits: Limits
+    stated: StatedFacts
+    limits: ConversionLimits
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), default=_plain).encode()
@@ -69,7 +69,7 @@ class Task:
             keys=tuple(document["keys"]),
             source=document["source"],
             stated=_stated(document["stated"]),
-            limits=Limits(**document["limits"]),
+            limits=ConversionLimits(**document["limits"]),
         )
 
 
@@ -77,12 +77,12 @@ def _plain(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _stated(document: Mapping[str, Any]) -> Stated:
+def _stated(document: Mapping[str, Any]) -> StatedFacts:
     moments = {name: datetime.fromisoformat(document[name]) for name in _MOMENTS if document[name]}
     tuples = {name: tuple(document[name]) for name in _TUPLES}
     groups = tuple(MachineGroup(**each) for each in document["groups"])
     billing = billing_from(document["billing"]) if document["billing"] else None
-    return Stated(**{**document, **moments, **tuples, "groups": groups, "billing": billing})
+    return StatedFacts(**{**document, **moments, **tuples, "groups": groups, "billing": billing})
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Places:
 
     @property
     def converted(self) -> Path:
-        """Return the file with the facts of what was converted; see `converted.Converted`."""
+        """Return the file with the facts of what was converted: a `ConversionResult`."""
         return self.folder / "converted.json"
 
     @property

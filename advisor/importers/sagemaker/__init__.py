@@ -23,7 +23,7 @@ from advisor.importers.sagemaker.reports import read_reports
 from advisor.importers.sagemaker.system import LONGEST_SECONDS, SystemMetrics, first_ms
 from advisor.importers.sagemaker.timelines import Timelines, first_us
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Operator, Tally
 from advisor.store.index import to_ms
 
@@ -38,7 +38,7 @@ def recognises(source: Source) -> bool:
     return bool(found.system or found.timelines or found.reports)
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> SageMakerRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> SageMakerRecording:
     """Open the folder.
 
     Raises:
@@ -52,7 +52,7 @@ class SageMakerRecording:
 
     format, provider, owns_machine, labels = FORMAT, "aws", True, NO_LABELS
 
-    def __init__(self, source: Source, stated: Stated, tally: Tally) -> None:
+    def __init__(self, source: Source, stated: StatedFacts, tally: Tally) -> None:
         self._source, self._tally = source, tally
         self._layout = found = layout(source.sizes, source.name)
         self.training_job = stated.training_job or found.training_job
@@ -94,7 +94,7 @@ class SageMakerRecording:
         for file in self._files.get(node.name, ()):
             yield from self._timelines.parts(node.name, file)
 
-    def _state(self, stated: Stated) -> str:
+    def _state(self, stated: StatedFacts) -> str:
         if stated.state:
             return stated.state
         if not self._layout.has_end:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from advisor.importers.json_text import parsed
+from advisor.importers.json_text import parse_json
 from advisor.importers.sagemaker.system import EARLIEST_SECONDS, LONGEST_SECONDS
 from advisor.importers.source import Source
 from advisor.importers.tally import Tally
@@ -52,7 +52,7 @@ def read_reports(source: Source, paths: dict[str, str], tally: Tally) -> Reports
     reports = Reports()
     for rule, path in sorted(paths.items()):
         try:
-            document = parsed(source.read(path, _MOST_BYTES))
+            document = parse_json(source.read(path, _MOST_BYTES))
         except (ValueError, OSError):
             document = None
         if not isinstance(document, dict) or not isinstance(document.get("Details", {}), dict):

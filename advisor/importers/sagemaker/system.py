@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from advisor.importers.json_text import parsed
+from advisor.importers.json_text import parse_json
 from advisor.importers.recording import Floats, Samples, Whole
 from advisor.importers.sagemaker.layout import SystemFile
 from advisor.importers.source import PIECE_BYTES, Source
@@ -258,7 +258,7 @@ def _table(piece: bytes) -> pa.Table:
 
 def _row(line: bytes) -> dict[str, Any] | None:
     try:
-        record = parsed(line)
+        record = parse_json(line)
     except ValueError:
         return None
     if not isinstance(record, dict):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.importers.operator_times import OperatorTimes
-from advisor.importers.recording import Happening, NotImportableError, Seen, Steps
+from advisor.importers.recording import Happening, NotImportableError, SignOfLife, Steps
 from advisor.importers.sagemaker.layout import TimelineFile
 from advisor.importers.sagemaker.system import EARLIEST_SECONDS
 from advisor.importers.source import Source
@@ -61,7 +61,7 @@ class Timelines:
         self._processes = {key: _Process(rank) for key, rank in ranks.items()}
         self.operators, self.times = Operators(), OperatorTimes()
 
-    def parts(self, node: str, file: TimelineFile) -> Iterator[Steps | Happening | Seen]:
+    def parts(self, node: str, file: TimelineFile) -> Iterator[Steps | Happening | SignOfLife]:
         trace = self._trace(file)
         if trace is None:
             return
@@ -90,7 +90,7 @@ class Timelines:
         self._count(steps, trace)
         if base_us is not None and trace.spans:
             last = max(span.start_us + span.duration_us for span in trace.spans)
-            yield Seen(int(base_us + last) // 1000)
+            yield SignOfLife(int(base_us + last) // 1000)
         if process is None or not (steps or loaders):
             return
         if base_us is None:

@@ -24,7 +24,7 @@ from advisor.importers.recording import (
     SamplesOnly,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated, readable
+from advisor.importers.stated_facts import StatedFacts, to_printable_name
 from advisor.importers.tally import Tally
 from advisor.importers.tensorboard.events import Scalar, Session, parts_of
 from advisor.importers.tensorboard.records import records
@@ -44,7 +44,7 @@ def recognises(source: Source) -> bool:
     return any(True for _ in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> TensorBoardRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> TensorBoardRecording:
     """Open all event files of one training.
 
     Raises:
@@ -145,7 +145,7 @@ class TensorBoardRecording(SamplesOnly):
         path = next(path for run in self._runs.values() for path in run.paths)
         found = _NAME.fullmatch(path)
         host = _OF_PROCESS.sub("", found["host"] or "") if found else ""
-        return readable(host) or "machine"
+        return to_printable_name(host) or "machine"
 
 
 def _of_one_training(runs: dict[str, _Run]) -> dict[str, _Run]:

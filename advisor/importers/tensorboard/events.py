@@ -59,7 +59,7 @@ def parts_of(event: Body) -> Iterator[Scalar | Session]:
         if number == _WALL_TIME:
             seconds = protobuf.number(value)
         elif number == _STEP:
-            step = protobuf.signed(value)
+            step = protobuf.to_signed(value)
         elif number == _SUMMARY and not isinstance(value, int):
             summaries.append(value)
     if seconds is None:
@@ -102,7 +102,7 @@ def _of_tensor(tensor: Value | None, is_marked: bool) -> float | None:
     if not isinstance(tensor, memoryview) or not is_marked:
         return None
     found = protobuf.by_number(tensor)
-    dtype = protobuf.signed(found.get(_DTYPE, 0))
+    dtype = protobuf.to_signed(found.get(_DTYPE, 0))
     if dtype in (_HALF, _BFLOAT16):
         return _of_two_bytes(found, dtype)
     kind = _NUMBERS.get(dtype)
@@ -111,10 +111,10 @@ def _of_tensor(tensor: Value | None, is_marked: bool) -> float | None:
     values, form = kind
     content = found.get(_CONTENT, found.get(values, protobuf.EMPTY))
     if isinstance(content, int):
-        return float(protobuf.signed(content))
+        return float(protobuf.to_signed(content))
     if _CONTENT not in found and form in ("<i", "<q"):
         numbers = list(protobuf.packed_varints(content))
-        return float(protobuf.signed(numbers[0])) if len(numbers) == 1 else None
+        return float(protobuf.to_signed(numbers[0])) if len(numbers) == 1 else None
     if len(content) != struct.calcsize(form):
         return None
     return float(struct.unpack(form, content)[0])
@@ -147,7 +147,7 @@ def _session(content: memoryview) -> Session:
                 parameters[name] = _plain(pair.get(_MAP_VALUE))
         elif number == _SESSION_END and isinstance(value, memoryview):
             ended = protobuf.by_number(value)
-            state = STATES.get(protobuf.signed(ended.get(_END_STATUS, 0)), "")
+            state = STATES.get(protobuf.to_signed(ended.get(_END_STATUS, 0)), "")
     return Session(parameters, state)
 
 
@@ -163,5 +163,5 @@ def _plain(value: Value | None) -> Any:
         if kind == "text":
             return protobuf.text(each)
         if kind == "bool":
-            return protobuf.signed(each) != 0
+            return protobuf.to_signed(each) != 0
     return None

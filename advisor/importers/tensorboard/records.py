@@ -39,7 +39,7 @@ def crc32c(body: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def masked(crc: int) -> int:
+def mask_checksum(crc: int) -> int:
     """Return the checksum as TFRecord stores it: rotated, and a constant added."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -51,7 +51,7 @@ def records(file: IO[bytes], tally: Tally, where: str) -> Iterator[bytes]:
             tally.skip("records", "cut off at the end of its file", 1, where)
             return
         length, crc = _HEAD.unpack(head)
-        if masked(crc32c(head[:8])) != crc or length > _LONGEST:
+        if mask_checksum(crc32c(head[:8])) != crc or length > _LONGEST:
             tally.skip("files", "damaged: the rest of it can't be read", 1, where)
             return
         if length > MOST_BYTES:
@@ -61,7 +61,7 @@ def records(file: IO[bytes], tally: Tally, where: str) -> Iterator[bytes]:
         rest = file.read(length + _FOOT.size)
         if len(rest) < length + _FOOT.size:
             tally.skip("records", "cut off at the end of its file", 1, where)
-        elif masked(crc32c(rest[:length])) != _FOOT.unpack(rest[length:])[0]:
+        elif mask_checksum(crc32c(rest[:length])) != _FOOT.unpack(rest[length:])[0]:
             tally.skip("records", "a wrong checksum", 1, where)
         else:
             yield rest[:length]

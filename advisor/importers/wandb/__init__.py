@@ -19,20 +19,20 @@ from advisor.importers.protobuf import DamagedError
 from advisor.importers.recording import (
     Happening,
     Labels,
-    Machine,
     NotImportableError,
     Part,
+    RecordedMachine,
     RecordedNode,
     Samples,
     SamplesOnly,
     cadence,
 )
 from advisor.importers.source import Source
-from advisor.importers.stated import Stated
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Operator, Tally
 from advisor.importers.times import is_possible
 from advisor.importers.wandb import messages, system
-from advisor.importers.wandb.messages import Logged, Run
+from advisor.importers.wandb.messages import Logged, WandbRun
 from advisor.importers.wandb.records import HEAD, records
 
 FORMAT = "W&B"
@@ -50,7 +50,7 @@ def recognises(source: Source) -> bool:
     return any(True for _ in _candidates(source))
 
 
-def opened(source: Source, stated: Stated, tally: Tally) -> WandbRecording:
+def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> WandbRecording:
     """Open the first run.
 
     Raises:
@@ -72,7 +72,7 @@ class WandbRecording(SamplesOnly):
         self._source, self._tally = source, tally
         self._path, *others = _candidates(source)
         tally.skip("files", "another run: import its folder alone", len(others))
-        self._run, self._first, self._last = Run(), math.inf, 0.0
+        self._run, self._first, self._last = WandbRun(), math.inf, 0.0
         self._labels: Counter[str] = Counter()
         self._look()
         if self._first == math.inf:
@@ -119,7 +119,9 @@ class WandbRecording(SamplesOnly):
         host = self._run.texts.get("host", "") or _ONLY
         if len(self._labels) > 1:
             names = [name for name, _ in self._labels.most_common(_MOST_NODES)]
-            return [RecordedNode(name, began_ms, machine=Machine()) for name in sorted(names)]
+            return [
+                RecordedNode(name, began_ms, machine=RecordedMachine()) for name in sorted(names)
+            ]
         return [RecordedNode(host, began_ms, machine=self._run.machine)]
 
     def _tags(self) -> dict[str, str]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from advisor.importers import protobuf
-from advisor.importers.json_text import parsed
+from advisor.importers.json_text import parse_json
 from advisor.importers.protobuf import Body, Value
-from advisor.importers.recording import Machine
-from advisor.importers.stated import readable
+from advisor.importers.recording import RecordedMachine
+from advisor.importers.stated_facts import to_printable_name
 
 HISTORY, SUMMARY, CONFIG, STATS, RUN, EXIT, ENVIRONMENT = 2, 3, 5, 7, 17, 18, 26
 _KEY, _NESTED_KEY, _BOOLEAN, _INTEGER, _NUMBER, _JSON = 1, 2, 4, 5, 6, 16
@@ -41,7 +41,7 @@ _OWN_CONFIG = "_wandb"
 
 
 @dataclass
-class Run:
+class WandbRun:
     """The facts that a file states of its run, as far as it was read.
 
     Attributes:
@@ -57,7 +57,7 @@ class Run:
     """The last values of the run, or those that the script set; names of nested ones have dots."""
     start_seconds: float = 0.0
     exit_code: int | None = None
-    machine: Machine = field(default_factory=Machine)
+    machine: RecordedMachine = field(default_factory=RecordedMachine)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def history(content: Body) -> Logged:
         if number == _HISTORY_ITEM and isinstance(value, memoryview):
             values.update([_item(value)])
         elif number == _HISTORY_STEP and isinstance(value, memoryview):
-            step = protobuf.signed(protobuf.by_number(value).get(_STEP_NUM, 0))
+            step = protobuf.to_signed(protobuf.by_number(value).get(_STEP_NUM, 0))
     return Logged(_seconds(values), values.get("_step", step), values)
 
 
@@ -101,7 +101,7 @@ def statistics(content: Body) -> Logged:
     return Logged(seconds, None, values)
 
 
-def add_to(run: Run, kind: int, content: Body) -> None:
+def add_to(run: WandbRun, kind: int, content: Body) -> None:
     """Add what a record says of the run. Raises DamagedError."""
     if kind == CONFIG:
         _configure(run, content)
@@ -113,8 +113,8 @@ def add_to(run: Run, kind: int, content: Body) -> None:
         run.machine = _machine(run, content)
     elif kind == EXIT:
         found = protobuf.by_number(content)
-        if not protobuf.signed(found.get(_EXIT_NOT_COMPLETE, 0)):
-            run.exit_code = protobuf.signed(found.get(_EXIT_CODE, 0))
+        if not protobuf.to_signed(found.get(_EXIT_NOT_COMPLETE, 0)):
+            run.exit_code = protobuf.to_signed(found.get(_EXIT_CODE, 0))
 
 
 def _item(item: Body) -> tuple[str, Any]:
@@ -142,7 +142,7 @@ def _parsed(value: Value) -> Any:
     if isinstance(value, int) or len(value) > _MOST_JSON_BYTES:
         return None
     try:
-        return parsed(protobuf.text(value))
+        return parse_json(protobuf.text(value))
     except ValueError:
         return None
 
@@ -154,11 +154,11 @@ def _seconds(values: Mapping[str, Any]) -> float | None:
 
 def _timestamp(content: Body) -> float:
     found = protobuf.by_number(content)
-    seconds, nanos = (protobuf.signed(found.get(number, 0)) for number in (_SECONDS, _NANOS))
+    seconds, nanos = (protobuf.to_signed(found.get(number, 0)) for number in (_SECONDS, _NANOS))
     return seconds + nanos / 1e9
 
 
-def _configure(run: Run, content: Body) -> None:
+def _configure(run: WandbRun, content: Body) -> None:
     for number, value in protobuf.fields(content):
         if not isinstance(value, memoryview):
             continue
@@ -169,7 +169,7 @@ def _configure(run: Run, content: Body) -> None:
             run.config.pop(key, None)
 
 
-def _summarise(run: Run, content: Body) -> None:
+def _summarise(run: WandbRun, content: Body) -> None:
     for number, value in protobuf.fields(content):
         if not isinstance(value, memoryview):
             continue
@@ -191,28 +191,28 @@ def _flat(name: str, said: Any, depth: int = 1) -> Iterator[tuple[str, Any]]:
         yield from _flat(f"{name}.{key}", each, depth + 1)
 
 
-def _describe(run: Run, content: Body) -> None:
+def _describe(run: WandbRun, content: Body) -> None:
     for number, value in protobuf.fields(content):
         if number in _RUN_TEXTS and protobuf.text(value):
-            run.texts[_RUN_TEXTS[number]] = readable(protobuf.text(value))
+            run.texts[_RUN_TEXTS[number]] = to_printable_name(protobuf.text(value))
         elif number == _RUN_CONFIG and isinstance(value, memoryview):
             _configure(run, value)
         elif number == _RUN_SUMMARY and isinstance(value, memoryview):
             _summarise(run, value)
         elif number == _RUN_TAGS and len(run.tags) < _MOST_TAGS:
-            run.tags.append(readable(protobuf.text(value)))
+            run.tags.append(to_printable_name(protobuf.text(value)))
         elif number == _RUN_START and isinstance(value, memoryview):
             run.start_seconds = _timestamp(value)
 
 
-def _machine(run: Run, content: Body) -> Machine:
+def _machine(run: WandbRun, content: Body) -> RecordedMachine:
     """Return what is known of the machine so far, with what this record adds."""
     found = protobuf.by_number(content)
     known = run.machine
     if host := protobuf.text(found.get(_ENV_HOST, protobuf.EMPTY)):
-        run.texts.setdefault("host", readable(host))
-    cores = protobuf.signed(found.get(_ENV_CORES, 0))
-    return Machine(
+        run.texts.setdefault("host", to_printable_name(host))
+    cores = protobuf.to_signed(found.get(_ENV_CORES, 0))
+    return RecordedMachine(
         vcpus=cores if 0 < cores < 100_000 else known.vcpus,
         memory_bytes=_bytes(found.get(_ENV_MEMORY)) or known.memory_bytes,
         cpu_model=_model(found.get(_ENV_CPU)) or known.cpu_model,
@@ -225,10 +225,10 @@ def _gpus(content: Body, found: Mapping[int, Value]) -> Iterator[tuple[str, int]
     for each in named:
         parts = protobuf.by_number(each)
         model = protobuf.text(parts.get(_GPU_NAME, protobuf.EMPTY))
-        yield readable(model), _size(parts.get(_GPU_MEMORY, 0))
+        yield to_printable_name(model), _size(parts.get(_GPU_MEMORY, 0))
     if not named and (model := protobuf.text(found.get(_ENV_GPU_TYPE, protobuf.EMPTY))):
-        count = protobuf.signed(found.get(_ENV_GPU_COUNT, 0))
-        yield from [(readable(model), 0)] * min(max(count, 0), _MOST_GPUS)
+        count = protobuf.to_signed(found.get(_ENV_GPU_COUNT, 0))
+        yield from [(to_printable_name(model), 0)] * min(max(count, 0), _MOST_GPUS)
 
 
 def _bytes(memory: Value | None) -> int:
@@ -240,9 +240,9 @@ def _bytes(memory: Value | None) -> int:
 def _model(cpu: Value | None) -> str:
     if not isinstance(cpu, memoryview):
         return ""
-    return readable(protobuf.text(protobuf.by_number(cpu).get(_CPU_MODEL, protobuf.EMPTY)))
+    return to_printable_name(protobuf.text(protobuf.by_number(cpu).get(_CPU_MODEL, protobuf.EMPTY)))
 
 
 def _size(value: Value) -> int:
-    size = protobuf.signed(value)
+    size = protobuf.to_signed(value)
     return size if 0 < size < 2**50 else 0

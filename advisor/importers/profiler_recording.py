@@ -6,21 +6,21 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from advisor.importers.activity import Timed
+from advisor.importers.activity import TimedOperation
 from advisor.importers.operator_times import OperatorTimes
 from advisor.importers.recording import NO_LABELS, Floats, Steps
 from advisor.importers.tally import Operator, Tally
 from advisor.importers.trace_events import Operators
 
 
-class Named(Timed, Protocol):
+class NamedOperation(TimedOperation, Protocol):
     """An operation with a name."""
 
     @property
     def name(self) -> str: ...
 
 
-class Profiled:
+class ProfilerRecording:
     """See `recording.Recording`."""
 
     training_job, job, provider, owns_machine = "", "", "", False
@@ -42,7 +42,11 @@ class Profiled:
         return self._times.document()
 
     def _place(
-        self, node: str, category: str, span: Named, caller: tuple[str, Named] | None
+        self,
+        node: str,
+        category: str,
+        span: NamedOperation,
+        caller: tuple[str, NamedOperation] | None,
     ) -> None:
         """Add one operation that may have a caller, given with its category: the time isn't its
         own.

@@ -27,7 +27,7 @@ class MachineGroup:
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedFacts:
     """Facts that recordings don't have. Empty, 0 and None are unknown.
 
     Attributes:
@@ -60,7 +60,7 @@ class Stated:
     processing_jobs: tuple[str, ...] = ()
     imported_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
-    def over(self, other: Stated) -> Stated:
+    def fill_gaps_from(self, other: StatedFacts) -> StatedFacts:
         """Return both together; what this one knows wins."""
         known = {name: value for name, value in vars(self).items() if value}
         known.pop("imported_at")
@@ -71,7 +71,7 @@ class Stated:
         return replace(other, **known)
 
 
-def from_document(document: Mapping[str, Any]) -> Stated:
+def from_document(document: Mapping[str, Any]) -> StatedFacts:
     """Return the options that `trimtab import` sends, or `python -m advisor import` has.
 
     Raises:
@@ -82,7 +82,7 @@ def from_document(document: Mapping[str, Any]) -> Stated:
     columns = document.get("columns") or {}
     if not isinstance(columns, dict) or not all(isinstance(v, str) for v in columns.values()):
         raise NotImportableError("columns is not a mapping of texts")
-    return Stated(
+    return StatedFacts(
         **values,
         columns={str(k): v for k, v in columns.items()},
         started_at=_started_at(document.get("started_at")),
@@ -120,11 +120,11 @@ def moment(said: object) -> datetime | None:
     return None
 
 
-def readable(text: str) -> str:
+def to_printable_name(text: str) -> str:
     """Return what of a foreign text can be stored and shown as a name."""
     return "".join(char for char in text if char.isprintable())[: LIMITS.name_chars]
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:
     said = document.get(name, "")
-    return readable(said if isinstance(said, str) else "")
+    return to_printable_name(said if isinstance(said, str) else "")

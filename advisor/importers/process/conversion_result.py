@@ -22,7 +22,7 @@ from advisor.store.index import HOUR_KINDS, ChunkRef
 from advisor.store.objects import is_key
 
 if TYPE_CHECKING:
-    from advisor.importers.conversion import Imported, ImportedNode
+    from advisor.importers.conversion import ImportedNode, ImportResult
 
 MOST_BYTES = 64 * 1024 * 1024
 STATES = ("finished", "failed", "stopped")
@@ -44,12 +44,12 @@ class ConvertedNode:
 
 
 @dataclass(frozen=True)
-class Converted:
+class ConversionResult:
     """The result of a conversion.
 
     Attributes:
-        document: see `conversion.Imported.document`.
-        operator_times: see `conversion.Imported.times_document`.
+        document: see `conversion.ImportResult.document`.
+        operator_times: see `conversion.ImportResult.times_document`.
     """
 
     document: dict[str, Any]
@@ -57,7 +57,7 @@ class Converted:
     nodes: tuple[ConvertedNode, ...]
 
 
-def write(imported: Imported, path: Path) -> None:
+def write(imported: ImportResult, path: Path) -> None:
     """Write what a conversion made."""
     document = {
         "document": imported.document(),
@@ -67,7 +67,7 @@ def write(imported: Imported, path: Path) -> None:
     path.write_text(json.dumps(document), encoding="utf-8")
 
 
-def read(path: Path, run_id: UUID) -> Converted:
+def read(path: Path, run_id: UUID) -> ConversionResult:
     """Read what a conversion of this run made.
 
     Raises:
@@ -78,7 +78,7 @@ def read(path: Path, run_id: UUID) -> Converted:
     try:
         said = json.loads(path.read_bytes())
         nodes = tuple(_node(each, run_id) for each in said["nodes"])
-        return Converted(dict(said["document"]), dict(said["operator_times"]), nodes)
+        return ConversionResult(dict(said["document"]), dict(said["operator_times"]), nodes)
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"the converted facts have another shape: {error!r}") from None
 
