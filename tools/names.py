@@ -17,7 +17,7 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,12 +102,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("paths", nargs="+", type=Path, help="files and folders to read")
-    parser.add_argument("--skip", nargs="+", type=Path, default=[], help="folders to leave out")
     parser.add_argument("--exceptions", type=Path, default=EXCEPTIONS, help="the names to allow")
     arguments = parser.parse_args()
     allowed = read_exceptions(arguments.exceptions)
-    skipped = set(arguments.skip)
-    by_path = {path: list(definitions(path, skipped)) for path in arguments.paths}
+    by_path = {path: list(definitions(path)) for path in arguments.paths}
     homes = class_homes(name for names in by_path.values() for name in names)
     return max([check(path, names, homes, allowed) for path, names in by_path.items()])
 
@@ -155,13 +153,9 @@ def python_files(path: Path) -> list[Path]:
     return [file for file in files if not SKIPPED_FOLDERS & set(file.relative_to(path).parts)]
 
 
-def definitions(path: Path, skipped: Set[Path]) -> Iterator[Definition]:
-    """Yield the public classes, functions and methods at and below a path, without those in the
-    `skipped` folders.
-    """
+def definitions(path: Path) -> Iterator[Definition]:
+    """Yield the public classes, functions and methods at and below a path."""
     for file in python_files(path):
-        if skipped & set(file.parents):
-            continue
         yield from _definitions_among(file, ast.parse(file.read_text(encoding="utf-8")).body)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.running_service import CHECKOUT
-from webapp.management.commands.test import NAMED, NAMES_SKIPPED, checks
+from webapp.management.commands.test import NAMED, checks
 
 MOST_EXCEPTIONS = 20
 
@@ -106,12 +106,6 @@ def test_it_says_where_and_counts_by_path(tmp_path: Path) -> None:
     ]
 
 
-def test_it_leaves_skipped_folders_out(tmp_path: Path) -> None:
-    problems(tmp_path / "later" / "a.py", "def late() -> None: ...\n")
-    assert run_check(tmp_path).returncode == 1
-    assert run_check(tmp_path, "--skip", tmp_path / "later").returncode == 0
-
-
 def test_the_exceptions_are_few_and_have_reasons() -> None:
     lines = (CHECKOUT / "tools" / "names.txt").read_text().splitlines()
     assert len(lines) <= MOST_EXCEPTIONS
@@ -120,4 +114,4 @@ def test_the_exceptions_are_few_and_have_reasons() -> None:
 
 def test_the_test_command_reads_all_code() -> None:
     [command] = [stage.command for stage in checks() if stage.name == "names"]
-    assert command[1:] == ["tools/names.py", *NAMED, "--skip", *NAMES_SKIPPED]
+    assert command[1:] == ["tools/names.py", *NAMED]

@@ -19,14 +19,6 @@ from django.core.management.base import BaseCommand
 
 CODE = ("manage.py", "webapp", "advisor", "rules", "agent", "tests", "bench", "examples", "tools")
 NAMED = tuple(path for path in CODE if path != "tests")
-NAMES_SKIPPED = (
-    "advisor/importers",
-    "webapp/http",
-    "webapp/ingest",
-    "webapp/service",
-    "webapp/web_server",
-)
-"""The folders whose names are still to be made to mean something by themselves."""
 TYPED = ("rules", "advisor", "agent/trimtab", "webapp", "tools")
 AGENT, AGENT_CONFIG = "agent/trimtab", "agent/pyproject.toml"
 OLDEST = "3.9"
@@ -158,7 +150,7 @@ def checks() -> list[Stage]:
     read = (*DOCUMENTS, *CODE)
     # Tests of the wording check quote what it has to find.
     worded = [path for path in read if path != "tests"]
-    naming = [python, "tools/names.py", *NAMED, "--skip", *NAMES_SKIPPED]
+    naming = [python, "tools/names.py", *NAMED]
     imports, vermin, djangofmt = (
         str(Path(python).with_name(name)) for name in ("lint-imports", "vermin", "djangofmt")
     )
