@@ -241,6 +241,15 @@ def test_runs_that_run_beside_the_last_one_are_counted_and_listed(owner):
     assert len(re.findall(r'name="run"', listed)) == 2
 
 
+def test_the_csv_has_columns_that_programs_may_count_on(owner):
+    head, *_ = owner.page(reverse("dashboard:jobs_csv")).splitlines()
+    assert head.split(",") == [
+        *("job", "owner", "tags", "runs", "spend_30_days_usd", "runs_without_price_30_days"),
+        *("last_run_at", "last_run_state", "last_cost_usd", "open_saving_month_usd"),
+        *("last_verdict", "open_regression_usd", "url"),
+    ]
+
+
 def test_the_csv_has_the_verdict_and_what_an_open_regression_has_cost(owner):
     judged = factories.summary(verdict=_verdict(change=0.25))
     factories.regression(factories.run(factories.job(owner.workspace), summary=judged))

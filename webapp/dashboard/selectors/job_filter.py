@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import QueryDict
 
 from webapp.dashboard.selectors.facets import NONE, OWNER, TAG, Facet
-from webapp.dashboard.selectors.jobs import SORTS
+from webapp.dashboard.selectors.job_columns import COLUMN_BY_KEY, JobColumn
 from webapp.runs.models import Job, Run
 
 MOST_TAGS = 10
@@ -39,8 +39,18 @@ class JobFilter:
             owner=_short(query.get("owner", "")),
             tags=tuple((key, value) for key, _, value in pairs if key),
             group=Facet.by_name(_short(query.get("group", ""))),
-            sort=sort if sort.removeprefix("-") in SORTS else "last",
+            sort=sort if sort.removeprefix("-") in COLUMN_BY_KEY else "last",
         )
+
+    @property
+    def column(self) -> JobColumn:
+        """The column that the list is sorted by."""
+        return COLUMN_BY_KEY[self.sort.removeprefix("-")]
+
+    @property
+    def is_turned(self) -> bool:
+        """Return whether the list has the other order than the column's own."""
+        return self.sort.startswith("-")
 
     @property
     def tag_words(self) -> list[str]:

@@ -40,17 +40,6 @@ Rows = QuerySet[Any, dict[str, Any]]
 SPEND_DAYS = 30
 TREND_RUNS = 20
 NO_RUNS = {"run_count": 0, "spend_usd": None, "unpriced_count": 0}
-SORTS = {
-    "name": ("name",),
-    "last": ("-last_at",),
-    "verdict": ("-regression_usd", "-last_change"),
-    "runs": ("-run_count",),
-    "spend": ("-spend_usd",),
-    "cost": ("-last_usd",),
-    "saving": ("-saving_usd",),
-    "trend": ("-last_change",),
-}
-"""Column -> its order. With `-` before the column's name, the other way round."""
 _NEWEST = (began().desc(), F("number").desc())
 _SHOWN = (
     *("job_id", "number", "owner", "tags", "state", "started_at", "created_at", "cost_usd"),
@@ -124,12 +113,21 @@ class Totals:
 
 
 def list_jobs(
-    workspace: Workspace, jobs: QuerySet[Job], runs: QuerySet[Run], sort: str
+    workspace: Workspace,
+    jobs: QuerySet[Job],
+    runs: QuerySet[Run],
+    figures: Sequence[str],
+    *,
+    is_turned: bool,
 ) -> QuerySet[Job]:
-    """Return the jobs in order, by figures of their runs in `runs`. `sort` is one of `SORTS`."""
-    column = sort.removeprefix("-")
-    order = [_nulls_last(name, is_reversed=sort != column) for name in SORTS[column]]
-    asked = (name.removeprefix("-") for name in SORTS[column])
+    """Return the jobs in order, by figures of their runs in `runs`.
+
+    Args:
+        figures: as `JobColumn.order` has them.
+        is_turned: True for the other order than theirs.
+    """
+    order = [_nulls_last(name, is_reversed=is_turned) for name in figures]
+    asked = (name.removeprefix("-") for name in figures)
     plain = runs.select_related(None)
     by = {name: _sort_key(workspace, plain, name) for name in asked if name != "name"}
     return jobs.annotate(**by).order_by(*order, "name")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 
 from django.core.paginator import Paginator
@@ -20,6 +19,7 @@ from webapp.dashboard import live
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
 from webapp.dashboard.selectors.facets import NONE, Facet, facet_choices
+from webapp.dashboard.selectors.job_columns import COLUMNS, JobColumn
 from webapp.dashboard.selectors.job_filter import JobFilter
 from webapp.dashboard.selectors.sparkline import sparkline
 from webapp.runs import scope
@@ -27,37 +27,6 @@ from webapp.runs.models import Run
 from webapp.spend.scope import priced_parts_of
 
 PAGE_JOBS, PAGE_GROUPS = 50, 20
-COLUMNS = (
-    ("name", "Job", ""),
-    ("last", "Last run", ""),
-    ("verdict", "Verdict", ""),
-    ("runs", "Runs", "number"),
-    ("spend", "Spend, 30 days", "number"),
-    ("cost", "Last cost", "number"),
-    ("saving", "Saving a month", "number"),
-    ("trend", "Cost trend", ""),
-)
-
-
-@dataclass(frozen=True)
-class Column:
-    """Column of the list. `direction` is `ascending`, `descending`, or empty if the list isn't
-    sorted by it. `sort` is for the URL that sorts by it, or turns the order.
-    """
-
-    title: str
-    style: str
-    sort: str
-    direction: str
-
-
-def _columns(sort: str) -> Iterator[Column]:
-    for key, title, style in COLUMNS:
-        is_up = (key == "name") != sort.startswith("-")
-        direction = "ascending" if is_up else "descending"
-        is_chosen = sort.removeprefix("-") == key
-        turned = f"-{key}" if sort == key else key
-        yield Column(title, style, turned, direction if is_chosen else "")
 
 
 @require_safe
@@ -85,7 +54,8 @@ def _listed(
 ) -> HttpResponse:
     own = scope.jobs_of(request.workspace)
     chosen = job_filter.jobs(own, runs)
-    listed = selector.list_jobs(request.workspace, chosen, runs, job_filter.sort)
+    figures, is_turned = job_filter.column.order, job_filter.is_turned
+    listed = selector.list_jobs(request.workspace, chosen, runs, figures, is_turned=is_turned)
     page = Paginator(listed, PAGE_JOBS).get_page(request.GET.get("page"))
     found = selector.rows(request.workspace, page.object_list, runs)
     trends = selector.trends(page.object_list, runs)
@@ -96,8 +66,14 @@ def _listed(
         "totals": selector.totals(chosen, runs),
         "version": version,
     }
-    shown |= {"columns": list(_columns(job_filter.sort))}
+    shown |= {"columns": COLUMNS, "headings": list(_headings(job_filter.sort))}
     return render(request, "dashboard/jobs.html", _filters(request, job_filter, runs) | shown)
+
+
+def _headings(sort: str) -> Iterator[tuple[JobColumn, str, str]]:
+    """Yield each column, how the list is sorted by it, and the `sort` of its link."""
+    for column in COLUMNS:
+        yield column, column.direction(sort), column.next_sort(sort)
 
 
 def _grouped(

@@ -19,16 +19,20 @@ from webapp.accounts.models import Workspace
 from webapp.dashboard.selectors import groups
 from webapp.dashboard.selectors import jobs as selector
 from webapp.dashboard.selectors.facets import Facet
+from webapp.dashboard.selectors.job_columns import FIELDS
 from webapp.dashboard.selectors.job_filter import JobFilter
 from webapp.http.downloads import plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
 
-SUMS = ("runs", "spend_30_days_usd", "runs_without_price_30_days", "last_run_at")
-JOBS = (
-    *("job", "owner", "tags", *SUMS, "last_run_state", "last_cost_usd", "open_saving_month_usd"),
-    *("last_verdict", "open_regression_usd"),
+GROUPED = (
+    ("job", "job__name"),
+    ("runs", "run_count"),
+    ("spend_30_days_usd", "spend_usd"),
+    ("runs_without_price_30_days", "unpriced_count"),
+    ("last_run_at", "last_at"),
 )
+"""The columns of the file of groups, and what they are called in a row."""
 AT_ONCE = 500
 
 
@@ -43,63 +47,39 @@ def jobs_csv(request: PersonRequest) -> HttpResponse:
     answer["Content-Disposition"] = 'attachment; filename="jobs.csv"'
     writer = csv.writer(answer)
     if job_filter.group is not None:
-        writer.writerow([plain_cell(job_filter.group.title.lower()), "job", *SUMS, "url"])
+        title = job_filter.group.title.lower()
+        writer.writerow([plain_cell(title), *(name for name, _ in GROUPED), "url"])
         lines = _grouped(runs, job_filter.group)
     else:
-        writer.writerow([*JOBS, "url"])
+        writer.writerow([*(field.name for field in FIELDS), "url"])
         jobs = job_filter.jobs(scope.jobs_of(request.workspace), runs)
-        listed = selector.list_jobs(request.workspace, jobs, runs, job_filter.sort)
+        figures, is_turned = job_filter.column.order, job_filter.is_turned
+        listed = selector.list_jobs(request.workspace, jobs, runs, figures, is_turned=is_turned)
         lines = _jobs(request.workspace, list(listed), runs)
-    writer.writerows([plain_cell(value) for value in line] for line in lines)
+    writer.writerows([_cell(value) for value in line] for line in lines)
     return answer
 
 
 def _jobs(workspace: Workspace, jobs: Sequence[Job], runs: QuerySet[Run]) -> Iterator[list[Any]]:
     for start in range(0, len(jobs), AT_ONCE):
         for row in selector.rows(workspace, jobs[start : start + AT_ONCE], runs):
-            yield _line(row)
-
-
-def _line(row: selector.JobRow) -> list[Any]:
-    last = row.last_run
-    tags = ", ".join(f"{key}={value}" for key, value in row.tags.items())
-    return [
-        row.job.name,
-        row.owner,
-        tags,
-        row.run_count,
-        _usd(row.spend_usd),
-        row.unpriced_count,
-        _time(last.began_at if last else None),
-        last.state if last else "",
-        _usd(last.cost_usd if last else None),
-        _usd(row.saving_usd),
-        row.verdict.title if row.verdict else "",
-        _usd(row.regression.extra_usd if row.regression else None),
-        _address(row.job.uuid),
-    ]
+            yield [*(field.value(row) for field in FIELDS), _address(row.job.uuid)]
 
 
 def _grouped(runs: QuerySet[Run], facet: Facet) -> Iterator[list[Any]]:
     for row in groups.grouped_jobs(runs, facet):
-        yield [
-            row["value"],
-            row["job__name"],
-            row["run_count"],
-            _usd(row["spend_usd"]),
-            row["unpriced_count"],
-            _time(row["last_at"]),
-            _address(row["job__uuid"]),
-        ]
+        yield [row["value"], *(row[key] for _, key in GROUPED), _address(row["job__uuid"])]
 
 
-def _usd(amount: Decimal | None) -> str:
-    """Return the amount without an exponent, which some spreadsheets read as text."""
-    return "" if amount is None else f"{amount:f}"
-
-
-def _time(moment: datetime | None) -> str:
-    return "" if moment is None else moment.isoformat(timespec="seconds")
+def _cell(value: object) -> str:
+    """Return the value as `plain_cell` does: amounts without an exponent, which some spreadsheets
+    read as text, and times in seconds.
+    """
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return plain_cell(value)
 
 
 def _address(job_uuid: object) -> str:
