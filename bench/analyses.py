@@ -123,9 +123,10 @@ class GrowingRun:
 
     def analyse(self) -> tuple[float, list[Any]]:
         """Return the CPU seconds of a whole analysis, and its results."""
-        from webapp.analysis import outcome_rows, queue
-        from webapp.analysis.evaluation import evaluate
+        from webapp.analysis import queue
+        from webapp.analysis.judging.evaluation import evaluate
         from webapp.analysis.models import Analysis
+        from webapp.analysis.results import outcome_rows
 
         queue.queue_run(self.run)
         Analysis.objects.filter(run=self.run).update(finished_at=None, given_up_at=None)
@@ -171,7 +172,7 @@ class GrowingRun:
         self, place: int, session: Any, hour: int, seconds: float, *, is_settled: bool
     ) -> None:
         """Store one node's hour, as a tail or compacted, instead of what was stored of it."""
-        from webapp.analysis import chunk_rows
+        from webapp.analysis.samples import chunk_rows
         from webapp.runs.models import Chunk
 
         at = self.began + hour * HOUR
@@ -284,7 +285,7 @@ def measure_case(case: Case) -> Sums:
         run.grows_to(seconds)
         first, results = run.analyse()
         again, repeated = run.analyse()
-        with patch("webapp.analysis.evaluation.ColumnChunks", _Nothing):
+        with patch("webapp.analysis.judging.evaluation.ColumnChunks", _Nothing):
             afresh, expected = run.analyse()
         assert results == repeated == expected, f"not the same after {seconds:.0f} s"
         sums.carried += first + (weight - 1) * again

@@ -126,8 +126,8 @@ class StoredRuns:
 
     def stored_run(self, hours: int) -> Any:
         """Store a finished run of one node with eight GPUs."""
-        from webapp.analysis import chart_chunks, chunk_rows
         from webapp.analysis.models import Compaction
+        from webapp.analysis.samples import chart_chunks, chunk_rows
 
         start = datetime(2026, 3, 2, 0, 20, tzinfo=UTC)
         run = self._run("finished", start, timedelta(hours=hours))
@@ -227,8 +227,8 @@ class _Service(StoredRuns):
         """Store a running run whose nodes upload every 10 s; also return the CPU time of merging a
         segment.
         """
-        from webapp.analysis import compaction
         from webapp.analysis.models import Compaction
+        from webapp.analysis.samples import compaction
 
         start = datetime.now(UTC) - timedelta(seconds=10 * LIVE_SEGMENTS)
         run = self._run("running", start, timedelta(seconds=10 * LIVE_SEGMENTS))

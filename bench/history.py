@@ -95,7 +95,7 @@ def _measured(history: _History) -> Iterator[str]:
 def _questions(history: _History) -> Iterator[tuple[str, Callable[[], None]]]:
     from django.db import transaction
 
-    from webapp.analysis import verdicts
+    from webapp.analysis.successive import verdicts
 
     runs, job = history.runs, history.job
     newest, middle = runs[-1], runs[len(runs) // 2]

@@ -114,7 +114,8 @@ class LiveRun:
 
     def look(self) -> float:
         """Return the look's CPU seconds, from the claim to the release."""
-        from webapp.analysis import looks, queue
+        from webapp.analysis import queue
+        from webapp.analysis.judging import looks
 
         queue.queue_run(self.run)
         began = time.process_time()
@@ -211,7 +212,7 @@ def measured_seconds(nodes: int) -> float:
 
 
 def _compact() -> None:
-    from webapp.analysis import compaction
+    from webapp.analysis.samples import compaction
 
     for node in compaction.due_nodes(datetime.now(UTC)):
         while compaction.compact_node(node):

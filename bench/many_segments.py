@@ -118,7 +118,7 @@ def _questions() -> dict[str, Callable[[], object]]:
     from django.db import transaction
 
     from webapp.accounts.models import Workspace
-    from webapp.analysis import compaction
+    from webapp.analysis.samples import compaction
     from webapp.quotas import storage
     from webapp.retention import deletion, due
     from webapp.retention.plan import PlannedDeletion

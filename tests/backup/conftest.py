@@ -30,7 +30,7 @@ from tests.upgrade.reads import Answers, _without, answers
 from webapp import env
 from webapp.accounts.models import Token
 from webapp.accounts.setup import first_workspace
-from webapp.analysis import compaction
+from webapp.analysis.samples import compaction
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Artefact, Chunk, Node, Segment
 

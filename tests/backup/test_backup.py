@@ -29,7 +29,7 @@ from tests.backup.conftest import (
     used,
 )
 from tests.running_service import CHECKOUT
-from webapp.analysis import compaction
+from webapp.analysis.samples import compaction
 from webapp.backup import making
 from webapp.database import object_hold
 from webapp.database.object_hold import BackupRunningError

@@ -123,6 +123,17 @@ def test_a_contract_is_broken_by_one_bad_import(
     assert bad_import.split()[1] in ended.stdout
 
 
+def test_the_parts_of_the_analysis_import_one_way(tmp_path: Path) -> None:
+    _copy_code(tmp_path)
+    with (tmp_path / "webapp/analysis/queue.py").open("a", encoding="utf-8") as file:
+        file.write("\nfrom webapp.analysis.judging import looks\n")
+
+    ended = _lint_imports(tmp_path)
+
+    assert "No two parts of the analysis import each other BROKEN" in ended.stdout
+    assert "- .queue -> .judging (1 import)" in ended.stdout
+
+
 def _copy_code(folder: Path) -> None:
     for package in ("webapp", "advisor", "rules", "agent/trimtab"):
         only_code = shutil.ignore_patterns("static", "templates", "__pycache__", "*.json", "*.csv*")

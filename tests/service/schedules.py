@@ -22,9 +22,11 @@ from django.utils import timezone
 from trimtab.wire import NodeFacts, Segment
 
 from tests.service.uploads import SEGMENT_MS, FakeAgent
-from webapp.analysis import evaluation, outcome_rows, queue
+from webapp.analysis import queue
+from webapp.analysis.judging import evaluation
 from webapp.analysis.models import Analysis
 from webapp.analysis.outcome import Outcome
+from webapp.analysis.results import outcome_rows
 from webapp.analysis.tasks import evaluate, recount
 from webapp.prices.models import Price
 from webapp.runs.models import Run

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from trimtab.wire import Event
 
 from tests.service.uploads import FakeAgent
-from webapp.analysis import compaction, queue
+from webapp.analysis import queue
 from webapp.analysis.models import Analysis, CostPart, Judgement
+from webapp.analysis.samples import compaction
 from webapp.analysis.tasks import evaluate
 from webapp.background import claims, pulling
 from webapp.runs.models import Chunk, Node, Run, Segment

@@ -17,8 +17,9 @@ from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, User, Workspace
 from webapp.advice import recounting
 from webapp.advice.models import SavingsRecount
-from webapp.analysis import compaction, queue
+from webapp.analysis import queue
 from webapp.analysis.models import Analysis, Compaction
+from webapp.analysis.samples import compaction
 from webapp.background import claims, conditions, pulling
 from webapp.background.kinds import WorkKind, WorkLimits, all_kinds
 from webapp.imports import queue as imports

@@ -12,7 +12,7 @@ from trimtab.wire import Block
 from advisor.store import room
 from tests.html import read_page
 from tests.service.uploads import SEGMENT_MS, FakeAgent
-from webapp.analysis import evaluation
+from webapp.analysis.judging import evaluation
 from webapp.analysis.models import Analysis, CostPart, Judgement, LedgerEntry
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Run, Segment

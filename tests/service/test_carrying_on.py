@@ -18,8 +18,8 @@ from trimtab.wire import Block, Event, Segment, StepBlock
 from advisor.store.opening import open_store
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Workspace
-from webapp.analysis import chunk_rows, compaction
 from webapp.analysis.models import Analysis, Judgement, LedgerEntry
+from webapp.analysis.samples import chunk_rows, compaction
 from webapp.analysis.tasks import evaluate
 from webapp.quotas import storage
 from webapp.quotas.models import StorageUse

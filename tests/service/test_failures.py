@@ -25,7 +25,7 @@ from tests.web.test_query_counts import MOST_QUERIES
 from webapp.accounts.models import Token
 from webapp.advice.selectors.interruptions import rate_of
 from webapp.analysis.models import LedgerEntry, Life
-from webapp.analysis.repricing import reprice_run
+from webapp.analysis.renewal.repricing import reprice_run
 from webapp.prices.models import Price
 from webapp.runs import progress
 from webapp.runs.models import Run

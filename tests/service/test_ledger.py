@@ -17,7 +17,7 @@ from tests.service.uploads import FakeAgent
 from tests.upgrade.uploads import send
 from tests.web import factories
 from webapp.accounts.models import Token
-from webapp.analysis import renewal, repricing
+from webapp.analysis.renewal import reanalysis, repricing
 from webapp.analysis.tasks import evaluate
 from webapp.runs.models import Node, Run
 from webapp.sample_data.histories import WORKSPACE
@@ -158,27 +158,27 @@ def test_a_ledger_of_an_earlier_version_is_kept_and_says_so(client, workspace, a
 
 def test_it_is_renewed_once_where_samples_remain(agent, ledger_of):
     run = _finish(agent)
-    assert renewal.queue_outdated(timezone.now()) == 0
+    assert reanalysis.queue_outdated(timezone.now()) == 0
     _make_earlier(run)
-    assert renewal.queue_outdated(timezone.now()) == 1
+    assert reanalysis.queue_outdated(timezone.now()) == 1
     evaluate(str(run.pk))
     assert ledger_of(run.pk)[1]["summary"]["ledger_version"] == VERSION
-    assert renewal.queue_outdated(timezone.now()) == 0
+    assert reanalysis.queue_outdated(timezone.now()) == 0
 
 
 def test_a_speed_that_an_earlier_release_did_not_measure_is_measured_once(agent):
     run = _finish(agent)
     _make_earlier(run, "speed_version")
-    assert renewal.queue_outdated(timezone.now()) == 1
+    assert reanalysis.queue_outdated(timezone.now()) == 1
     evaluate(str(run.pk))
-    assert renewal.queue_outdated(timezone.now()) == 0
+    assert reanalysis.queue_outdated(timezone.now()) == 0
 
 
 def test_a_judgement_by_an_earlier_version_of_its_rule_is_renewed_too(agent):
     run = _finish(agent)
     rule = run.judgements.get(rule="low_gpu_utilization")
     run.judgements.filter(pk=rule.pk).update(rule_version=rule.rule_version - 1)
-    assert renewal.queue_outdated(timezone.now()) == 1
+    assert reanalysis.queue_outdated(timezone.now()) == 1
     evaluate(str(run.pk))
     assert run.judgements.get(rule="low_gpu_utilization").rule_version == rule.rule_version
 
@@ -186,10 +186,10 @@ def test_a_judgement_by_an_earlier_version_of_its_rule_is_renewed_too(agent):
 def test_costs_without_what_each_second_cost_are_renewed_too(agent):
     run = _finish(agent)
     run.cost_parts.update(charges=None)
-    assert renewal.queue_outdated(timezone.now()) == 1
+    assert reanalysis.queue_outdated(timezone.now()) == 1
     evaluate(str(run.pk))
     assert not run.cost_parts.filter(charges__isnull=True).exists()
-    assert renewal.queue_outdated(timezone.now()) == 0
+    assert reanalysis.queue_outdated(timezone.now()) == 0
 
 
 def test_without_samples_or_after_a_month_nothing_is_renewed(agent):
@@ -197,10 +197,10 @@ def test_without_samples_or_after_a_month_nothing_is_renewed(agent):
     _make_earlier(run)
     long_ago = timezone.now() - timedelta(days=31)
     Run.objects.filter(pk=run.pk).update(started_at=long_ago, ended_at=long_ago)
-    assert renewal.queue_outdated(timezone.now()) == 0
+    assert reanalysis.queue_outdated(timezone.now()) == 0
     now = timezone.now()
     Run.objects.filter(pk=run.pk).update(started_at=now, ended_at=now, raw_deleted_at=now)
-    assert renewal.queue_outdated(now) == 0
+    assert reanalysis.queue_outdated(now) == 0
 
 
 def _make_earlier(run: Run, version: str = "ledger_version") -> None:

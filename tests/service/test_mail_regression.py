@@ -12,8 +12,8 @@ from tests.html import without_wrapping
 from tests.service import mailing
 from tests.web import factories
 from tests.web.judged import CALM, finished
-from webapp.analysis import accepting
 from webapp.analysis.models import Regression
+from webapp.analysis.successive import accepting
 from webapp.notify.models import Mail
 from webapp.runs.editing import runs
 from webapp.runs.models import Job

@@ -15,8 +15,9 @@ from django.db import connection
 from django.utils import timezone
 
 from webapp.accounts.models import Workspace
-from webapp.analysis import queue, sharing
+from webapp.analysis import queue
 from webapp.analysis.models import Analysis
+from webapp.analysis.pricing import sharing
 from webapp.background import fairness
 from webapp.runs.models import Attempt, Job, Node, Run
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from trimtab.wire import FIRST_PIECE
 
-from webapp.analysis import tails
+from webapp.analysis.judging import tails
 from webapp.runs import progress
 from webapp.runs.models import Node, Run, Segment
 

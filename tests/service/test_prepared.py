@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.service.test_carrying_on import analyse, results, runner, send
 from tests.service.uploads import FakeAgent
-from webapp.analysis import outcome_rows
+from webapp.analysis.results import outcome_rows
 from webapp.background import claims, pulling
 from webapp.database import prepared
 from webapp.database.prepared import Models, Slot, Values

@@ -18,7 +18,7 @@ from trimtab.wire import FIRST_PIECE, Block, Segment, encode_segment
 
 from tests.service.uploads import SEGMENT_MS, FakeAgent, together
 from webapp.accounts.models import AuditEntry, Token, Workspace
-from webapp.analysis import compaction
+from webapp.analysis.samples import compaction
 from webapp.analysis.tasks import evaluate
 from webapp.quotas import counters, refusals
 from webapp.quotas import storage as counting

@@ -16,8 +16,9 @@ from django.utils import timezone
 from advisor.store.opening import open_store
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
-from webapp.analysis import compaction, queue
+from webapp.analysis import queue
 from webapp.analysis.models import Judgement
+from webapp.analysis.samples import compaction
 from webapp.analysis.tasks import evaluate
 from webapp.prices.models import Price
 from webapp.retention import deletion

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from webapp.analysis import compaction
+from webapp.analysis.samples import compaction
 from webapp.quotas import storage
 from webapp.retention import deletion
 from webapp.runs.models import Segment

@@ -16,8 +16,10 @@ from trimtab.wire import NodeFacts
 
 from tests.service.uploads import FakeAgent
 from webapp.accounts.models import Token, Workspace
-from webapp.analysis import evaluation, outcome_rows, queue
+from webapp.analysis import queue
+from webapp.analysis.judging import evaluation
 from webapp.analysis.models import Analysis, CostPart
+from webapp.analysis.results import outcome_rows
 from webapp.analysis.tasks import evaluate, recount
 from webapp.runs.models import Run
 

@@ -12,7 +12,8 @@ from django.utils import timezone
 from trimtab.wire import Block, Segment, StepBlock
 
 from tests.service.uploads import FakeAgent
-from webapp.analysis import queue, tails
+from webapp.analysis import queue
+from webapp.analysis.judging import tails
 from webapp.analysis.models import Analysis, Judgement
 from webapp.analysis.tasks import evaluate
 from webapp.directives.models import Directive

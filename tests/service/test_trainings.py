@@ -18,8 +18,8 @@ from tests.service.machines import MINUTE, analyse_what_is_due, two_runs
 from tests.web import factories
 from tests.web.test_query_counts import MOST_QUERIES
 from webapp.accounts.models import Token
-from webapp.analysis import numbered_steps
 from webapp.analysis.models import Analysis, LedgerEntry, NumberedSteps
+from webapp.analysis.trainings import numbered_steps
 from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from tests.web import factories
-from webapp.analysis import verdicts
+from webapp.analysis.successive import verdicts
 from webapp.runs.models import Job, Run
 
 CALM = (1.0, 1.01, 0.99, 1.005)

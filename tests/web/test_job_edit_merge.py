@@ -19,7 +19,7 @@ from tests.web import factories
 from tests.web.conftest import Person
 from tests.web.training import Training
 from webapp.accounts.models import AuditEntry, Membership
-from webapp.analysis import verdicts
+from webapp.analysis.successive import verdicts
 from webapp.ingest import declarations
 from webapp.runs.editing import deletion, merging
 from webapp.runs.models import Job, MovedRun, Run

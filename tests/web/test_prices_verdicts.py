@@ -14,8 +14,8 @@ from django.utils import timezone
 from tests.web import factories
 from tests.web.judged import CALM, finished
 from webapp.accounts.models import AuditEntry, Workspace
-from webapp.analysis import verdicts
 from webapp.analysis.models import Regression
+from webapp.analysis.successive import verdicts
 from webapp.runs.models import Job, Run
 
 

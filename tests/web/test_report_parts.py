@@ -21,8 +21,8 @@ from tests.web import factories, training
 from tests.web.test_report import Sections
 from tests.web.test_report_percentiles import Tables, seconds
 from webapp.accounts.models import Token
-from webapp.analysis import chart_chunks
 from webapp.analysis import tasks as analyses
+from webapp.analysis.samples import chart_chunks
 from webapp.dashboard.report import devices, drawn, steps
 from webapp.dashboard.report.balance import balances
 from webapp.dashboard.report.drawing import span

@@ -13,7 +13,7 @@ from tests.html import read_page
 from tests.web import factories
 from tests.web.conftest import Person
 from webapp.accounts.models import AuditEntry, Membership
-from webapp.analysis import verdicts
+from webapp.analysis.successive import verdicts
 from webapp.runs import tags
 from webapp.runs.models import Run
 

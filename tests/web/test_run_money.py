@@ -15,7 +15,7 @@ from django.utils import timezone
 from advisor.costing.projection import Projection
 from tests.web import factories
 from webapp.accounts.models import Token
-from webapp.analysis import verdicts
+from webapp.analysis.successive import verdicts
 from webapp.runs.models import Job, Run
 
 PHASES = {"initialise": "0.001400000", "train": "0.012700001", "finalise": "0.000099999"}

@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from advisor.run_summary import RunSummary
 from tests.web import factories, training
-from webapp.analysis import dividing, queue
+from webapp.analysis import queue
+from webapp.analysis.results import dividing
 from webapp.runs.models import Node, Run, Session
 
 

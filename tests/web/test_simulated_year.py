@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.web import factories
 from webapp.accounts.models import Workspace
 from webapp.advice.models import RealisedSaving, Recommendation
-from webapp.analysis import verdicts
+from webapp.analysis.successive import verdicts
 from webapp.runs.models import Job, Run
 
 JOBS, RUNS = 12, 20

@@ -20,8 +20,8 @@ from advisor.pricing.book import PriceBook
 from tests.html import read_page
 from tests.web import factories
 from webapp.accounts.models import Token, Workspace
-from webapp.analysis import pricing
 from webapp.analysis.models import CostPart
+from webapp.analysis.pricing import machine_uses
 from webapp.prices.book import to_price_row
 from webapp.prices.models import Price
 from webapp.runs.models import Job, Node, Run, Session
@@ -56,7 +56,9 @@ def held(
 
 def counted(run: Run, node: Node, prices: tuple[Price, ...]) -> Run:
     rows = {row.pk: row for row in prices}
-    cost = cost_of_run([pricing.node_use(node)], PriceBook([to_price_row(row) for row in prices]))
+    cost = cost_of_run(
+        [machine_uses.node_use(node)], PriceBook([to_price_row(row) for row in prices])
+    )
     for part in cost.parts:
         row = CostPart.objects.create(
             run=run,

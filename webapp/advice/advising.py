@@ -26,9 +26,9 @@ from webapp.advice import life_cycle, settling
 from webapp.advice.calibrating import calibrate
 from webapp.advice.selectors.interruptions import rate_of
 from webapp.advice.selectors.purchases import allowed_for, book_for
-from webapp.analysis import pricing
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
+from webapp.analysis.pricing import machine_uses
 from webapp.measurements import measuring
 from webapp.measurements.selectors.evidence import MeasurementEvidence as Ran
 from webapp.measurements.selectors.evidence import (
@@ -160,7 +160,7 @@ def _recent_costs_usd(
     others = run.job.compared_runs.filter(
         started_at__gte=since,
         cost_usd__isnull=False,
-        configuration__instance_type=pricing.instance_types(nodes),
+        configuration__instance_type=machine_uses.instance_types(nodes),
     ).exclude(pk=run.pk)
     if any(j.rule_id == INPUT_BOUND and j.verdict.state == Judgement.FIRED for j in judgements):
         others = others.filter(Exists(_fired(INPUT_BOUND).filter(run=OuterRef("pk"))))

@@ -16,8 +16,9 @@ from advisor.advice.precision import MEASURED_PRECISION
 from advisor.pricing.book import PriceBook
 from advisor.proof.runs import CompleteRun
 from advisor.successive.history import MOST_BASELINE
-from webapp.analysis import circumstances, pricing
 from webapp.analysis.models import Judgement
+from webapp.analysis.pricing import machine_uses
+from webapp.analysis.successive import circumstances
 from webapp.measurements.selectors.evidence import measured_precisions
 from webapp.prices.book import price_book
 from webapp.runs.models import Job, Node, Run, RunQuerySet, began
@@ -82,7 +83,7 @@ def configurations(runs: Sequence[Run]) -> dict[UUID, dict[str, Any]]:
     don't have: by them alone runs stay comparable.
     """
     first = Node.objects.filter(attempt__run__in=runs, number=1).select_related("attempt")
-    keys = {node.attempt.run_id: pricing.price_key(node) for node in first}
+    keys = {node.attempt.run_id: machine_uses.price_key(node) for node in first}
     return {
         run.pk: run.configuration | {"region": keys[run.pk].region, "service": keys[run.pk].service}
         for run in runs
@@ -102,7 +103,7 @@ class Prices:
         node = self._node(run.number)
         if node is None:
             return None
-        priced = self._book.price_at(pricing.price_key(node), at)
+        priced = self._book.price_at(machine_uses.price_key(node), at)
         return priced.row.usd_per_hour if priced else None
 
     def _node(self, number: int) -> Node | None:

@@ -22,7 +22,7 @@ from advisor.proof.proving import CLAIMED, Proof, prove
 from advisor.proof.saving import RunSaving
 from webapp.advice import estimates, evidence
 from webapp.advice.models import RealisedSaving, Recommendation
-from webapp.analysis import noise_prior
+from webapp.analysis.successive import noise_prior
 from webapp.runs.models import Job, Run
 
 RECENTLY = timedelta(days=30)

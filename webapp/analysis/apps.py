@@ -6,21 +6,18 @@ class AnalysisConfig(AppConfig):
     label = "analysis"
 
     def ready(self) -> None:
-        from webapp.analysis import (
-            compaction,
-            numbered_steps,
-            queue,
-            recounting,
-            service_figures,
-            sharing,
-        )
+        from webapp.analysis import queue, service_figures
         from webapp.analysis.hooks import follow_analyses
-        from webapp.analysis.repricing import (
+        from webapp.analysis.pricing import sharing
+        from webapp.analysis.renewal import recounting
+        from webapp.analysis.renewal.repricing import (
             price_what_had_no_price,
             price_what_has_ended,
             reprice_run,
         )
-        from webapp.analysis.verdicts import rejudge_job
+        from webapp.analysis.samples import compaction
+        from webapp.analysis.successive.verdicts import rejudge_job
+        from webapp.analysis.trainings import numbered_steps
         from webapp.background import metrics
         from webapp.background.kinds import register
         from webapp.prices.signals import prices_ended, rates_changed

@@ -13,16 +13,13 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.utils import timezone
 
 from advisor.store.room import RoomExceededError
-from webapp.analysis import (
-    compaction,
-    looks,
-    numbered_steps,
-    outcome_rows,
-    queue,
-    recounting,
-    renewal,
-)
-from webapp.analysis.evaluation import evaluate as evaluate_run
+from webapp.analysis import queue
+from webapp.analysis.judging import looks
+from webapp.analysis.judging.evaluation import evaluate as evaluate_run
+from webapp.analysis.renewal import reanalysis, recounting
+from webapp.analysis.results import outcome_rows
+from webapp.analysis.samples import compaction
+from webapp.analysis.trainings import numbered_steps
 from webapp.background import claims, waking
 from webapp.database.object_hold import BackupRunningError
 from webapp.runs import progress
@@ -72,7 +69,7 @@ def mark_lost() -> None:
 @shared_task(name="analysis.renew")
 def renew() -> None:
     """Queue runs that an earlier release analysed."""
-    if renewal.queue_outdated(timezone.now()):
+    if reanalysis.queue_outdated(timezone.now()):
         waking.wake()
 
 

@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from webapp.analysis import training_views, views
+from webapp.analysis import views
+from webapp.analysis.trainings import views as training_views
 
 app_name = "analysis"
 urlpatterns = [

@@ -11,9 +11,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import PersonRequest, members_only
-from webapp.analysis import accepting, comparability, queue, verdicts
+from webapp.analysis import queue
 from webapp.analysis.scope import accepted_levels_of, open_regressions_of
 from webapp.analysis.selectors.comparability import TITLES, parameter_rows
+from webapp.analysis.successive import accepting, comparability, verdicts
 from webapp.runs import locks, scope
 
 MOST_NOTE_CHARACTERS = 2000

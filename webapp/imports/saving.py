@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from advisor.costing import billing
 from advisor.importers.process.conversion_result import ConversionResult, ConvertedNode
-from webapp.analysis import chunk_rows
 from webapp.analysis import queue as analyses
+from webapp.analysis.samples import chunk_rows
 from webapp.background import claims
 from webapp.imports.models import Import
 from webapp.quotas import admission

@@ -18,8 +18,8 @@ from rules.parameter import Preset, Values
 from rules.registry import all_rules
 from rules.rule import Rule, Verdict
 from webapp.accounts.models import Workspace
-from webapp.analysis.judging import judged_by
 from webapp.analysis.models import Judgement
+from webapp.analysis.results.judgement_rows import judged_by
 from webapp.runs.models import Job, Run, RunQuerySet, began
 from webapp.thresholds.values import Overrides, resolve_values, set_by, values_of
 

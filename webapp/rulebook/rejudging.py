@@ -15,10 +15,10 @@ from rules import engine
 from rules.rule import Values
 from webapp.accounts.models import Workspace
 from webapp.advice.life_cycle import queue_advice
-from webapp.analysis import dividing, queue
-from webapp.analysis.judgement_columns import columns_of
-from webapp.analysis.judging import hashes, judged_by
+from webapp.analysis import queue
 from webapp.analysis.models import Judgement
+from webapp.analysis.results import dividing
+from webapp.analysis.results.judgement_rows import columns_of, hashes, judged_by
 from webapp.background import claims, waking
 from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.rulebook.models import Rejudging

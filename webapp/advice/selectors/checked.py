@@ -17,7 +17,7 @@ from rules.registry import all_rules
 from rules.rule import Numbers, State, Verdict
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Judgement
-from webapp.analysis.pricing import price_key
+from webapp.analysis.pricing.machine_uses import price_key
 from webapp.analysis.selectors.ledger import LedgerView
 from webapp.prices import scope as prices
 from webapp.prices.machines import catalogue_in

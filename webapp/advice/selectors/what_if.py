@@ -17,8 +17,8 @@ from advisor.sizing.other_gpus import rung_of
 from advisor.whatif import WhatIfAnswer, WhatIfQuestion, what_if
 from webapp.advice.advising import evidence_from
 from webapp.advice.selectors.checked import judgement_from_row
-from webapp.analysis import circumstances
 from webapp.analysis.models import Judgement
+from webapp.analysis.successive import circumstances
 from webapp.measurements.selectors.evidence import evidence_of
 from webapp.prices import scope as prices
 from webapp.prices.book import price_book

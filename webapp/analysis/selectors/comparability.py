@@ -15,7 +15,7 @@ from advisor.successive.comparability import (
     USUAL,
     WORK,
 )
-from webapp.analysis.comparability import chosen_roles, roles
+from webapp.analysis.successive.comparability import chosen_roles, roles
 from webapp.runs.models import Job, Run
 
 TITLES = {WORK: "Same work", TUNING: "Tuning", IGNORED: "Ignored"}

@@ -15,12 +15,12 @@ from advisor.costing.training import LabelCost, TrainingLedger, training_ledger
 from advisor.costing.training_metrics import MetricCurve
 from rules.slowdown import StepStretch, slowdown_share
 from rules.step_ranges import count_distinct_steps, lost_count, select_counted_steps
-from webapp.analysis import numbered_steps
 from webapp.analysis.models import Analysis, LedgerEntry, NumberedSteps
 from webapp.analysis.selectors.failures import FailureTable, failures_of_runs
 from webapp.analysis.selectors.ledger import EFFECTIVE, LedgerView, view_of
 from webapp.analysis.selectors.training_metrics import curves_of
-from webapp.analysis.times import moment, unix_us
+from webapp.analysis.trainings import numbered_steps
+from webapp.analysis.trainings.times import moment, unix_us
 from webapp.runs import trainings
 from webapp.runs.models import Attempt, Run, Session, Training
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from advisor.comparison.job_metrics import JobMetrics, from_document
 from advisor.costing.training import Attempt
 from advisor.costing.training_metrics import MetricCurve, NewBest, curves
-from webapp.analysis.times import unix_us
+from webapp.analysis.trainings.times import unix_us
 from webapp.runs.models import Run
 
 WIDTH, HEIGHT, EDGE = 120.0, 28.0, 3.0

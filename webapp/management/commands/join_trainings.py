@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand
 from rules.continuation import GOES_ON
 from rules.wording import write_count
 from webapp.accounts.models import Workspace
-from webapp.analysis import existing_runs
-from webapp.analysis.lineage import Link
+from webapp.analysis.trainings import existing_runs
+from webapp.analysis.trainings.lineage import Link
 from webapp.management.workspaces import one_called
 from webapp.runs.models import Run
 

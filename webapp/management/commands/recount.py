@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from rules.wording import write_count
-from webapp.analysis import recounting, repricing
+from webapp.analysis.renewal import recounting, repricing
 from webapp.runs import locks
 
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from advisor.store.index import ChunkKind, ChunkRef, from_ms
 from advisor.store.objects import ObjectMissingError
 from advisor.store.opening import open_store
-from webapp.analysis import chunk_rows
+from webapp.analysis.samples import chunk_rows
 from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Chunk, Node, Run
 

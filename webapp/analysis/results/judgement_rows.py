@@ -1,4 +1,4 @@
-"""Judges stored numbers by other thresholds, without reading samples."""
+"""A judgement's row: its columns, and its judgement by other thresholds, without samples."""
 
 from __future__ import annotations
 
@@ -9,6 +9,25 @@ from rules.engine import Judgement, rejudge
 from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Values, values_hash
 from webapp.analysis import models as rows
+
+
+def columns_of(judged: Judgement) -> dict[str, Any]:
+    """Return the columns of a rule's results. What a fix gives back depends on the run's other
+    findings; see `dividing`.
+    """
+    verdict = judged.verdict
+    return {
+        "rule_version": judged.version,
+        "values_hash": judged.values_hash,
+        "values": dict(judged.values),
+        "numbers": judged.numbers.to_document(),
+        "state": verdict.state,
+        "severity": verdict.severity,
+        "summary": verdict.summary,
+        "advice": verdict.advice,
+        "claims": [[list(c.labels), c.seconds, c.low, c.high] for c in verdict.claims],
+        "dedupe_key": verdict.dedupe_key,
+    }
 
 
 def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | None:

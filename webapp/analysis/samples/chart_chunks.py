@@ -14,8 +14,8 @@ from advisor.store.compaction import hours_between, span_of, summarise
 from advisor.store.grid import SampleGrid
 from advisor.store.index import CHART_KINDS, CHART_TIER_HOURS, HOUR_MS, to_ms
 from advisor.store.opening import open_store
-from webapp.analysis import chunk_rows
 from webapp.analysis.models import Compaction
+from webapp.analysis.samples import chunk_rows
 from webapp.runs.history import chart_history
 from webapp.runs.models import Chunk, Node
 

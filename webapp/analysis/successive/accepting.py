@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db import transaction
 
 from webapp.accounts import audit
-from webapp.analysis import verdicts
 from webapp.analysis.models import AcceptedLevel, Regression
+from webapp.analysis.successive import verdicts
 from webapp.runs import locks
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Run

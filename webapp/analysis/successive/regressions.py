@@ -16,8 +16,8 @@ from advisor.money import rounded_usd
 from advisor.successive.history import MOST_BASELINE
 from advisor.successive.judged_run import JudgedRun
 from advisor.successive.machine_time import Quantity
-from webapp.analysis.circumstances import machine_work_of
 from webapp.analysis.models import AcceptedLevel, Regression
+from webapp.analysis.successive.circumstances import machine_work_of
 from webapp.runs.models import Job, Run
 
 

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from rules.checkpoints import CheckpointFile as Told
 from webapp.analysis.models import CheckpointFile
 from webapp.analysis.outcome import Outcome
-from webapp.analysis.times import unix_us
+from webapp.analysis.trainings.times import unix_us
 from webapp.database import documents
 from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Run

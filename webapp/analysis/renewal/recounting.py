@@ -18,10 +18,11 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 
 from advisor.costing.charges import as_document
 from advisor.store.room import RoomExceededError
-from webapp.analysis import queue, sharing
-from webapp.analysis.evaluation import price_run
+from webapp.analysis import queue
+from webapp.analysis.judging.evaluation import price_run
 from webapp.analysis.models import CostPart
 from webapp.analysis.outcome import FollowUp, Outcome
+from webapp.analysis.pricing import sharing
 from webapp.runs.models import Node, Run
 
 SWEPT_DAYS = 2

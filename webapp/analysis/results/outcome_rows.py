@@ -16,21 +16,14 @@ from advisor.costing.cost import CostPart as CostOfDay
 from advisor.costing.electricity import as_document as as_energy_document
 from advisor.costing.recoverable import RecoverablePart
 from rules.engine import Judgement as RuleJudgement
-from webapp.analysis import (
-    checkpoint_rows,
-    dividing,
-    ledger_rows,
-    lives,
-    numbered_steps,
-    pricing,
-    stopping,
-    summaries,
-    verdicts,
-)
-from webapp.analysis.judgement_columns import columns_of
-from webapp.analysis.judging import judged_by
+from webapp.analysis.judging import stopping
 from webapp.analysis.models import CostPart, Judgement, LedgerEntry
 from webapp.analysis.outcome import Outcome, SampleResults
+from webapp.analysis.pricing import machine_uses
+from webapp.analysis.results import dividing, ledger_rows, lives, summaries
+from webapp.analysis.results.judgement_rows import columns_of, judged_by
+from webapp.analysis.successive import verdicts
+from webapp.analysis.trainings import checkpoint_rows, numbered_steps
 from webapp.database import documents, prepared
 from webapp.database.prepared import Models, PreparedStatement, Slot
 from webapp.runs import progress
@@ -242,7 +235,7 @@ def _configuration(outcome: Outcome) -> dict[str, Any]:
     """
     nodes = outcome.nodes
     return {
-        "instance_type": pricing.instance_types(nodes),
+        "instance_type": machine_uses.instance_types(nodes),
         "node_count": len(nodes),
         "purchase_option": ", ".join(sorted({node.purchase_option for node in nodes})),
         **outcome.run.parameters,

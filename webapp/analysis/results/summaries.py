@@ -17,8 +17,8 @@ from advisor.probing.loop_speed import VERSION as SPEED_VERSION
 from advisor.run_summary import RunSummary
 from advisor.sizing.doubt import price_doubts
 from rules.ledger import VERSION as LEDGER_VERSION
-from webapp.analysis import pricing
 from webapp.analysis.outcome import Outcome, SampleResults
+from webapp.analysis.pricing import machine_uses
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
 
@@ -64,9 +64,9 @@ def with_prices(run: Run, outcome: Outcome, missing_segments: int) -> RunSummary
         phase_usd=_phase_usd(run.summary.phase_seconds, outcome),
         electricity=outcome.cost.electricity,
         projected=_projected(run, outcome),
-        is_at_least=any(pricing.billing_of(node).is_at_least for node in outcome.nodes),
+        is_at_least=any(machine_uses.billing_of(node).is_at_least for node in outcome.nodes),
         cost_notes=[
-            *notes_of(pricing.billing_of(node) for node in outcome.nodes),
+            *notes_of(machine_uses.billing_of(node) for node in outcome.nodes),
             *notes(outcome.uses, _own_shares(outcome), parts),
             *price_doubts([facts(node) for node in outcome.nodes]),
         ],
@@ -90,7 +90,7 @@ def _phase_usd(phase_seconds: Mapping[str, float], outcome: Outcome) -> dict[str
 
 
 def _own_shares(outcome: Outcome) -> dict[str, Fraction]:
-    return {node.key: pricing.share(node) for node in outcome.nodes}
+    return {node.key: machine_uses.share(node) for node in outcome.nodes}
 
 
 def _projected(run: Run, outcome: Outcome) -> Projection | None:
@@ -130,7 +130,7 @@ def _machine_seconds(outcome: Outcome) -> float:
 
 def _usd_per_hour(outcome: Outcome) -> Decimal | None:
     """Return the price of one node at the start of the run, if all nodes are alike."""
-    kinds = {(pricing.price_key(node), pricing.units(node)) for node in outcome.nodes}
+    kinds = {(machine_uses.price_key(node), machine_uses.units(node)) for node in outcome.nodes}
     if len(kinds) != 1 or outcome.run.started_at is None:
         return None
     key, units = kinds.pop()

@@ -19,8 +19,8 @@ from advisor.store.compaction import compact, merge
 from advisor.store.index import ChunkRef, NodeHistory, SegmentRef, from_ms
 from advisor.store.objects import ObjectStore
 from advisor.store.opening import open_store
-from webapp.analysis import chart_chunks, chunk_rows, column_chunks
 from webapp.analysis.models import Compaction
+from webapp.analysis.samples import chart_chunks, chunk_rows, column_chunks
 from webapp.background import claims, conditions, fairness
 from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.database import object_hold

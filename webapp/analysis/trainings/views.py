@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import PersonRequest, members_only
-from webapp.analysis import joining
+from webapp.analysis.trainings import joining
 from webapp.runs import scope, undo
 from webapp.runs.models import Run, Training
 

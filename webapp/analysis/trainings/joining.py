@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import transaction
 
 from webapp.accounts import audit
-from webapp.analysis import numbered_steps
+from webapp.analysis.trainings import numbered_steps
 from webapp.runs import locks, trainings
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Run, Training

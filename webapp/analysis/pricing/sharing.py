@@ -21,7 +21,8 @@ from django.db.models import (
 
 from advisor.costing.cost import NodeUse, shares_on_machine
 from webapp.accounts.models import Workspace
-from webapp.analysis import pricing, queue
+from webapp.analysis import queue
+from webapp.analysis.pricing import machine_uses
 from webapp.database.prepared import Models, Slot
 from webapp.runs.models import Node, Run
 
@@ -37,7 +38,7 @@ def uses(run: Run, nodes: Sequence[Node]) -> list[NodeUse]:
     starts = _machine_starts(nodes)
     held_by_run: list[NodeUse] = []
     for together in on_machine.values():
-        held = [replace(pricing.node_use(node), node_key=str(node.pk)) for node in together]
+        held = [replace(machine_uses.node_use(node), node_key=str(node.pk)) for node in together]
         scaled = shares_on_machine(held, own) if len(held) > 1 else held
         held_by_run += [
             replace(use, node_key=own[use.node_key], machine_start=starts[use.node_key])
@@ -89,7 +90,7 @@ def _at_once(these: QuerySet[Node], those: QuerySet[Node]) -> Iterable[UUID]:
 
 def is_crowded(held: Iterable[NodeUse], nodes: Iterable[Node]) -> bool:
     """Return whether the share of any of a run's `nodes` was scaled down."""
-    whole = {node.key: pricing.share(node) for node in nodes}
+    whole = {node.key: machine_uses.share(node) for node in nodes}
     return any(use.share < whole[use.node_key] for use in held)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from rules.frame import RunFrame
 from rules.registry import all_rules
 from rules.rule import Rule, Values
-from webapp.analysis import tails
+from webapp.analysis.judging import tails
 
 
 def window_rules(values: Mapping[str, Values]) -> dict[Rule, timedelta]:

@@ -18,8 +18,9 @@ from django.utils import timezone
 from advisor.store.room import RoomExceededError
 from rules import engine
 from rules.frame import RunFrame
-from webapp.analysis import queue, stopping, tails, window_rules
-from webapp.analysis.evaluation import frame_of
+from webapp.analysis import queue
+from webapp.analysis.judging import stopping, tails, window_rules
+from webapp.analysis.judging.evaluation import frame_of
 from webapp.analysis.models import Judgement
 from webapp.runs import progress
 from webapp.runs.history import with_sessions

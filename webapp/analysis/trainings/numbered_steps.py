@@ -17,10 +17,11 @@ from django.db.models import QuerySet
 
 from rules.lost_steps import shift_ranges
 from rules.step_ranges import StepRange, select_counted_steps
-from webapp.analysis import lineage, queue
+from webapp.analysis import queue
 from webapp.analysis.models import NumberedSteps
 from webapp.analysis.outcome import Outcome
-from webapp.analysis.times import unix_us
+from webapp.analysis.trainings import lineage
+from webapp.analysis.trainings.times import unix_us
 from webapp.database import documents
 from webapp.runs import trainings
 from webapp.runs.models import Run, began

@@ -20,11 +20,11 @@ from advisor.successive.judged_run import SAME, JudgedRun, Observation
 from advisor.successive.machine_time import Quantity, quantity
 from advisor.successive.noise import Prior
 from advisor.successive.wording import effect_words, noise_words, period_words, sentence
-from webapp.analysis import circumstances, comparability, noise_prior, regressions
-from webapp.analysis.comparability import Keys
 from webapp.analysis.models import AcceptedLevel, Analysis
 from webapp.analysis.scope import open_regressions_of
 from webapp.analysis.signals import runs_judged
+from webapp.analysis.successive import circumstances, comparability, noise_prior, regressions
+from webapp.analysis.successive.comparability import Keys
 from webapp.runs.models import Job, Run, RunQuerySet
 
 SECONDS_PER_HOUR = 3600

@@ -12,10 +12,10 @@ from django.db.models import Q
 from rules.continuation import GOES_ON, why_not
 from webapp.accounts import audit
 from webapp.accounts.models import Workspace
-from webapp.analysis import lineage, numbered_steps
-from webapp.analysis.lineage import Link
 from webapp.analysis.models import CheckpointFile, NumberedSteps
-from webapp.analysis.times import unix_us
+from webapp.analysis.trainings import lineage, numbered_steps
+from webapp.analysis.trainings.lineage import Link
+from webapp.analysis.trainings.times import unix_us
 from webapp.runs import locks
 from webapp.runs.models import Job, Run, began
 

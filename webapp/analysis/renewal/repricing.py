@@ -7,7 +7,9 @@ from datetime import UTC
 from typing import Any
 
 from webapp.accounts.models import Workspace
-from webapp.analysis import evaluation, outcome_rows, queue
+from webapp.analysis import queue
+from webapp.analysis.judging import evaluation
+from webapp.analysis.results import outcome_rows
 from webapp.prices.models import Price
 from webapp.runs import locks
 from webapp.runs.models import Run

@@ -30,9 +30,12 @@ from rules.lives import lives
 from rules.lost_steps import run_steps
 from rules.rule import Values
 from rules.slowdown import blocks_of
-from webapp.analysis import hooks, numbered_steps, queue, sharing, window_rules
-from webapp.analysis.column_chunks import ColumnChunks
+from webapp.analysis import hooks, queue
+from webapp.analysis.judging import window_rules
 from webapp.analysis.outcome import Outcome, SampleResults
+from webapp.analysis.pricing import sharing
+from webapp.analysis.samples.column_chunks import ColumnChunks
+from webapp.analysis.trainings import numbered_steps
 from webapp.background import claims
 from webapp.prices.book import price_book
 from webapp.runs import progress

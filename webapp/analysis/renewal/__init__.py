@@ -1,0 +1,1 @@
+"""Analyses, counts and prices runs again whose results no longer hold."""

@@ -1,0 +1,1 @@
+"""The rows that the outcome of an analysis becomes."""

@@ -1,0 +1,1 @@
+"""Successive runs of a job: which are compared, the verdicts on them, and regressions."""

@@ -1,0 +1,1 @@
+"""Trainings: which run continues which one, and which steps were done again."""
