@@ -8,12 +8,15 @@ from typing import Any
 from celery import Celery
 from celery.signals import (
     import_modules,
+    task_postrun,
+    task_prerun,
     worker_before_create_process,
     worker_init,
     worker_process_init,
 )
+from django.db import close_old_connections
 
-from webapp.service import connections, late, worker
+from webapp.service import late, worker
 from webapp.service.child import dies_with_parent
 
 late.load_when_used(*late.FOR_MEASUREMENTS)
@@ -38,9 +41,16 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 import_modules.connect(_have_loaded, weak=False)  # runs after them
 app.steps["worker"].update((worker.Pulse, worker.MemoryLimit))
-connections.close_only_old_ones()
 
 _worker_pid = _forks = 0
+
+
+def _close_old_connections(**_: Any) -> None:
+    """Close the connections to the database that are broken or older than `CONN_MAX_AGE`, and keep
+    the others, as requests do: opening one takes as long as a small task. With
+    `CELERY_DB_REUSE_MAX`, Celery closes none itself, not even those that are broken.
+    """
+    close_old_connections()
 
 
 def _remember_worker(**_: Any) -> None:
@@ -75,3 +85,5 @@ def _die_with_worker(**_: Any) -> None:
 worker_init.connect(_remember_worker, weak=False)
 worker_before_create_process.connect(_share_memory, weak=False)
 worker_process_init.connect(_die_with_worker, weak=False)
+task_prerun.connect(_close_old_connections, weak=False)
+task_postrun.connect(_close_old_connections, weak=False)

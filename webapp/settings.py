@@ -248,7 +248,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-# Celery closes no connection to the database: `webapp.service.connections` does, if it must.
+# Celery closes no connection to the database: `webapp.celery` does, if it must.
 CELERY_DB_REUSE_MAX = sys.maxsize
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True

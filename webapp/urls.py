@@ -27,7 +27,6 @@ from webapp.api import (
 from webapp.api.description import Api
 from webapp.dashboard.views import report
 from webapp.http import downloads, health, problems
-from webapp.http.problem_page import problem_page
 from webapp.ingest import routes
 from webapp.runs import resource
 
@@ -68,7 +67,7 @@ urlpatterns = [
     path("readyz", open_to_everybody(health.ready), name="readyz"),
     path("agent/<str:wheel_name>", open_to_everybody(downloads.agent_wheel), name="agent_wheel"),
     path("docs/api/", open_to_everybody(reference.page_of(api)), name="api_reference"),
-    path("problems/", open_to_everybody(problem_page), name="problems"),
+    path("problems/", open_to_everybody(problems.problem_page), name="problems"),
     path(
         "api/v1/docs",
         open_to_everybody(RedirectView.as_view(pattern_name="api_reference")),

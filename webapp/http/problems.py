@@ -7,6 +7,8 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from trimtab.wire import PROBLEM_TYPE
@@ -144,3 +146,11 @@ def handle_in(api: NinjaAPI) -> None:
         first = error.errors[0]
         field = ".".join(str(part) for part in first["loc"])
         return Problem(422, first["msg"], field, "See the API description.").response()
+
+
+@require_safe
+def problem_page(request: HttpRequest) -> HttpResponse:
+    """Shows the types of problems, which each refusal links to, and nothing of any workspace: a
+    person who debugs an agent may have no account.
+    """
+    return render(request, "problems.html", {"types": problem_types.TYPES})
