@@ -1,5 +1,5 @@
-"""What a page says of money and time, and where it says two things of one: read from its HTML as a
-person would, without the code that wrote it.
+"""Claims of a page about money and time, and those that contradict each other: read from its HTML
+as a person would, without the code that wrote it.
 """
 
 from __future__ import annotations
