@@ -26,6 +26,8 @@ MACHINE_TAGS = (
     "instance_type",
     "purchase_option",
 )
+TRUNCATED = "trimtab.truncated"
+"""The tag that names values of the run that were cut."""
 _OWN_TAGS = ("mlflow.", OUR_TAGS)
 _CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _NODE = r"[\w.\-]{1,100}"
@@ -105,7 +107,9 @@ def shown_tags(values: Mapping[str, str]) -> dict[str, str]:
     """Return the tags that people set."""
     short = LIMITS.name_chars
     return {
-        key[:short]: value[:short] for key, value in values.items() if not key.startswith(_OWN_TAGS)
+        key[:short]: value[:short]
+        for key, value in values.items()
+        if key == TRUNCATED or not key.startswith(_OWN_TAGS)
     }
 
 

@@ -49,6 +49,7 @@ try:
     mlflow.set_experiment_tag("team", "nlp")
 except MlflowException as error:
     denied = error.error_code
+version = mlflow.register_model(MODEL, "irises")
 client.delete_run(inner.info.run_id)
 client.restore_run(inner.info.run_id)
 path = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path="notes/hello.txt")
@@ -68,6 +69,7 @@ print("SAID " + json.dumps({
     "iterations": fitted.data.params["max_iter"],
     "accuracy": fitted.data.metrics["training_accuracy_score"],
     "model": sorted(f.path for f in mlflow.artifacts.list_artifacts(artifact_uri=MODEL)),
+    "version": (version.name, version.run_id),
 }))
 """
 MODELS = {
@@ -89,7 +91,7 @@ def program(service: Service, tmp_path: Path) -> Callable[..., dict[str, Any]]:
 
     def run(requirement: str, seconds: float, *before: str) -> dict[str, Any]:
         script = tmp_path / "quickstart.py"
-        text = PROGRAM.replace("MODEL)", f"{MODELS[requirement]})")
+        text = PROGRAM.replace("MODEL", MODELS[requirement])
         script.write_text(text.replace("SECONDS", str(seconds)))
         said = {
             "MLFLOW_TRACKING_URI": service.url,
@@ -145,6 +147,7 @@ def test_an_unchanged_program_becomes_a_run(service, program, requirement):
     assert said["files"][2][0] == "notes/quickstart.py"
     assert (said["iterations"], said["accuracy"] > 0.9) == ("200", True)
     assert any(path.endswith("MLmodel") for path in said["model"])
+    assert said["version"] == ["irises", said["fitted"]]
     run = judged(service, said["outer"])
     assert (run["job"]["name"], run["state"], run["tags"]) == (
         "quickstart",

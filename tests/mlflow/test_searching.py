@@ -163,3 +163,36 @@ def test_a_page_of_large_runs_is_shorter(mlflow, runs, monkeypatch):
         pages.append("".join(runs[each["info"]["run_id"]] for each in answer["runs"]))
         said["page_token"] = answer.get("next_page_token", "")
     assert pages == ["cb", "a"]
+
+
+@pytest.mark.parametrize(
+    "said", [{"filter": "attributes.nonsense = '1'"}, {"order_by": ["nonsense DESC"]}], ids=str
+)
+@pytest.mark.parametrize("method", ["runs/search", "experiments/search", "logged-models/search"])
+def test_an_attribute_that_no_row_has_is_refused_by_its_name(mlflow, method, said):
+    if method == "logged-models/search" and "order_by" in said:
+        said = {"order_by": [{"field_name": "nonsense"}]}
+    answer = mlflow.post(method, experiment_ids=[mlflow.experiment()], max_results=5, **said)
+    assert refusal(answer) == (400, "INVALID_PARAMETER_VALUE")
+    assert "'nonsense'" in answer.json()["message"]
+
+
+def test_filters_find_the_datasets_of_a_run(mlflow):
+    experiment = mlflow.experiment()
+    for name, context in (("train", "training"), ("array", "testing")):
+        run_id = mlflow.start(experiment)
+        tags = [{"key": "mlflow.data.context", "value": context}]
+        dataset = {"name": name, "digest": f"d-{name}", "source": "{}"}
+        mlflow.post("runs/log-inputs", run_id=run_id, datasets=[{"tags": tags, "dataset": dataset}])
+
+    def found(text: str) -> list[str]:
+        runs = mlflow.post("runs/search", experiment_ids=[experiment], filter=text).json()["runs"]
+        named = (run["inputs"]["dataset_inputs"][0]["dataset"]["name"] for run in runs)
+        return sorted(named)
+
+    assert found("dataset.name = 'train'") == ["train"]
+    assert found("datasets.digest LIKE 'd-%'") == ["array", "train"]
+    assert found("dataset.context IN ('testing')") == ["array"]
+    assert found("dataset.name != 'train'") == ["array"]
+    answer = mlflow.post("runs/search", experiment_ids=[experiment], filter="dataset.size = '1'")
+    assert refusal(answer) == (400, "INVALID_PARAMETER_VALUE")

@@ -22,6 +22,7 @@ from django.utils import timezone
 from tests.mlflow.client import STORE, MlflowClient
 from tests.web import factories
 from webapp.accounts.models import Token, Workspace
+from webapp.mlflow_api.models import DeletedExperiment
 from webapp.runs.models import Job
 
 SECRET = "zephyr-secret"
@@ -42,6 +43,10 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("POST", "experiments/search"): LIST,
     ("POST", "experiments/create"): UPLOAD | {"outsider"},
     ("POST", "experiments/set-experiment-tag"): {"writer", "everything"},
+    ("POST", "experiments/delete-experiment-tag"): {"writer", "everything"},
+    ("POST", "experiments/update"): {"writer", "everything"},
+    ("POST", "experiments/delete"): {"writer", "everything"},
+    ("POST", "experiments/restore"): {"writer", "everything"},
     ("POST", "runs/create"): UPLOAD - {"idle", "neighbour"},
     # To end the run, and to rename it.
     ("POST", "runs/update"): {"uploader", "everything"},
@@ -65,7 +70,32 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("PATCH", "logged-models/{id}"): CHANGE,
     ("PATCH", "logged-models/{id}/tags"): CHANGE,
     ("POST", "logged-models/{id}/params"): CHANGE,
+    ("DELETE", "logged-models/{id}"): CHANGE,
+    ("DELETE", "logged-models/{id}/tags/{key}"): CHANGE,
     ("POST", "logged-models/search"): LIST,
+    ("POST", "registered-models/create"): UPLOAD | {"outsider"},
+    ("GET", "registered-models/get"): READ,
+    ("GET", "registered-models/search"): LIST,
+    ("POST", "registered-models/rename"): CHANGE,
+    ("PATCH", "registered-models/update"): CHANGE,
+    ("DELETE", "registered-models/delete"): CHANGE,
+    ("GET", "registered-models/get-latest-versions"): READ,
+    ("POST", "registered-models/get-latest-versions"): READ,
+    ("POST", "registered-models/set-tag"): CHANGE,
+    ("DELETE", "registered-models/delete-tag"): CHANGE,
+    ("POST", "registered-models/alias"): CHANGE,
+    ("DELETE", "registered-models/alias"): CHANGE,
+    ("GET", "registered-models/alias"): READ,
+    # Of a run whose id is known.
+    ("POST", "model-versions/create"): UPLOAD,
+    ("GET", "model-versions/get"): READ,
+    ("GET", "model-versions/search"): LIST,
+    ("GET", "model-versions/get-download-uri"): READ,
+    ("PATCH", "model-versions/update"): CHANGE,
+    ("DELETE", "model-versions/delete"): CHANGE,
+    ("POST", "model-versions/transition-stage"): CHANGE,
+    ("POST", "model-versions/set-tag"): CHANGE,
+    ("DELETE", "model-versions/delete-tag"): CHANGE,
     ("GET", "artifacts"): READ,
     ("GET", "artifacts/{path}"): READ,
     # There is a file already.
@@ -73,14 +103,18 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("DELETE", "artifacts/{path}"): CHANGE,
 }
 """Method -> who may call it on the uploader's rows, or, of a list, on their own."""
-ANSWERED_TO_WRITERS = {key for key in ALLOWED if key[0] == "PATCH" or key[1].endswith("/params")}
+ANSWERED_TO_WRITERS = {
+    key for key in ALLOWED if key[0] == "PATCH" or key[1].endswith(("/params", "/rename", "-stage"))
+}
 """A token with the scope `write` reads what it changed."""
+CREATED = "another-job"
+REGISTERED, ALIAS = "zephyr-model", "champion"
 OTHERWISE = {
     "runs/log-metric": {"value": 3},
     "logged-models/{id}": {"status": "LOGGED_MODEL_READY"},
+    "registered-models/create": {"name": CREATED},
 }
 """The fields of a request that other methods understand otherwise."""
-CREATED = "another-job"
 REFUSALS = (401, 403, 404)
 
 
@@ -91,16 +125,28 @@ class World:
     run_id: str
     job: Job
     model_id: str
+    deleted_job: Job
 
-    @property
-    def said(self) -> dict[str, Any]:
-        """Return one request that every method understands. An id of the job can be guessed."""
+    def said(self, path: str) -> dict[str, Any]:
+        """Return the request of a method. An id of the job can be guessed."""
+        is_registry = path.startswith(("registered-models", "model-versions"))
+        registry = {"name": REGISTERED, "key": SECRET} if is_registry else {}
+        is_restored = path == "experiments/restore"
+        deleted = {"experiment_id": str(self.deleted_job.pk)} if is_restored else {}
+        return self._common() | registry | deleted | OTHERWISE.get(path, {})
+
+    def _common(self) -> dict[str, Any]:
         tag = {"key": "team", "value": "stolen"}
         return {
             "experiment_id": str(self.job.pk),
             "experiment_ids": [str(self.job.pk)],
             "experiment_name": NAME,
             "name": CREATED,
+            "new_name": CREATED,
+            "version": "1",
+            "alias": ALIAS,
+            "stage": "Production",
+            "source": f"runs:/{self.run_id}/model",
             "status": "FINISHED",
             "run_id": self.run_id,
             "run_uuid": self.run_id,
@@ -143,7 +189,14 @@ def world() -> World:
     people["member"] = MlflowClient(Client(), "")
     people["member"].client.force_login(factories.member(workspace))
     people["neighbour"].start(people["neighbour"].experiment("neighbour"))
-    return World(workspace, people, *_uploaded(people["uploader"], workspace))
+    uploaded = _uploaded(people["uploader"], workspace)
+    return World(workspace, people, *uploaded, _deleted_job(workspace))
+
+
+def _deleted_job(workspace: Workspace) -> Job:
+    job = Job.objects.create(workspace=workspace, name="zephyr-deleted")
+    DeletedExperiment.objects.create(job=job)
+    return job
 
 
 def _with_token(of: Workspace, name: str, scopes: list[str], **more: Any) -> MlflowClient:
@@ -160,6 +213,11 @@ def _uploaded(client: MlflowClient, workspace: Workspace) -> tuple[str, Job, str
     said = {"source_run_id": run_id, "name": SECRET, "params": [pair], "tags": [pair]}
     model_id = client.post("logged-models", **said).json()["model"]["info"]["model_id"]
     client.put_file(f"0/models/{model_id}/artifacts/{SECRET}.txt", SECRET.encode())
+    tags = {"name": REGISTERED, "description": SECRET, "tags": [pair]}
+    client.post("registered-models/create", **tags)
+    source = f"runs:/{run_id}/{SECRET}"
+    client.post("model-versions/create", **tags, source=source, run_id=run_id)
+    client.post("registered-models/alias", name=REGISTERED, alias=ALIAS, version="1")
     job = Job.objects.get(workspace=workspace, name=NAME)
     job.tags, job.owner = {"team": SECRET}, SECRET
     job.save()
@@ -201,10 +259,10 @@ def call(world: World, client: MlflowClient, verb: str, path: str) -> HttpRespon
     """Call any method or route of the table, on the uploader's rows."""
     if path.startswith("artifacts") and path != "artifacts/list":
         return _call_store(world, client, verb, path)
-    method = path.replace("{id}", world.model_id)
+    method = path.replace("{id}", world.model_id).replace("{key}", SECRET)
     if verb == "GET":
-        return client.get(method, **world.said)
-    return client.send(verb, method, json.dumps(world.said | OTHERWISE.get(path, {})))
+        return client.get(method, **world.said(path))
+    return client.send(verb, method, json.dumps(world.said(path)))
 
 
 def _call_store(world: World, client: MlflowClient, verb: str, path: str) -> HttpResponse:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -35,7 +35,7 @@ class Arguments:
     @classmethod
     def from_request(cls, request: HttpRequest) -> Arguments:
         if request.method == "GET":
-            return cls({name: values[-1] for name, values in request.GET.lists()})
+            return cls({name: _single(values) for name, values in request.GET.lists()})
         check_length(request.headers, MOST_BODY_BYTES, "Send smaller batches.")
         try:
             document = json.loads(request.body or b"{}")
@@ -47,9 +47,9 @@ class Arguments:
             raise invalid_parameter("The body is not an object.")
         return cls(document)
 
-    def naming(self, row_id: str) -> Arguments:
-        """Return the arguments with the id that is in the URL."""
-        return Arguments({**self._fields, "id": row_id})
+    def with_fields(self, named: Mapping[str, str]) -> Arguments:
+        """Return the arguments with the fields that are in the URL."""
+        return Arguments({**self._fields, **named})
 
     def __contains__(self, name: str) -> bool:
         return self._fields.get(name) is not None
@@ -87,6 +87,14 @@ class Arguments:
             raise invalid_parameter(f"Missing or not a whole number within the bounds: '{name}'.")
         return value
 
+    def flag(self, name: str) -> bool:
+        value = self._fields.get(name, False)
+        if value in ("true", "false"):
+            return bool(value == "true")
+        if not isinstance(value, bool):
+            raise invalid_parameter(f"Not true or false: '{name}'.")
+        return value
+
     def moment_ms(self, name: str, default: int | None = None) -> int:
         """Return a moment in Unix milliseconds."""
         value = self.whole_number(name, default, MOST_TIME_MS)
@@ -120,7 +128,8 @@ class Arguments:
         return Arguments(value)
 
     def texts(self, name: str, most: int) -> list[str]:
-        values = self.list(name, most)
+        single = self._fields.get(name)
+        values = [single] if isinstance(single, str) else self.list(name, most)
         if not all(isinstance(value, str) for value in values):
             raise invalid_parameter(f"Not a list of texts: '{name}'.")
         return values
@@ -141,6 +150,11 @@ class Arguments:
 
     def run_id_of(self, name: str) -> UUID:
         return read_run_id(self._fields.get(name))
+
+
+def _single(values: list[Any]) -> Any:
+    """Return the value of a query's field, or the list if the field is repeated."""
+    return values[0] if len(values) == 1 else values
 
 
 def read_run_id(said: object) -> UUID:

@@ -39,8 +39,10 @@ def mark(token: Token, tracked: TrackedRun, is_deleted: bool) -> None:
 
 def tag(token: Token, tracked: TrackedRun, tags: Mapping[str, str]) -> None:
     """Set tags of a run that others uploaded, as its page does: agents no longer change them."""
+    _, tags = labels.shorten({}, tags)
     with _counted(token, tracked):
         held = scope.lock_run(tracked)
+        tags = labels.name_earlier_cuts(held, tags)
         labels.add_tags(held, tags)
         held.save(update_fields=["tags", "name"])
         run = locks.run(held.pk)

@@ -6,8 +6,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trimtab.wire import LIMITS
+
 from advisor import mlflow_names
-from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
+from webapp.mlflow_api.arguments import (
+    MOST_BODY_BYTES,
+    MOST_PARAM_CHARS,
+    MOST_TAG_CHARS,
+    Arguments,
+)
 from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.feeding import Metric
 from webapp.mlflow_api.models import TrackedRun
@@ -15,6 +22,8 @@ from webapp.runs import tags as page_tags
 
 MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1_000, 100, 100
 """The most of one request: https://mlflow.org/docs/latest/api_reference/rest-api.html#log-batch."""
+MOST_SENT_CHARS = MOST_BODY_BYTES
+"""The longest value of a run that clients may send: it is cut."""
 MOST_KEYS, MOST_CHARS = 5_000, 1_000_000
 """The most different metrics, parameters or tags of one run, each; and their length together."""
 
@@ -29,19 +38,40 @@ def metric(each: Arguments) -> Metric:
     )
 
 
-def params(arguments: Arguments) -> dict[str, str]:
+def params(arguments: Arguments, most_chars: int = MOST_PARAM_CHARS) -> dict[str, str]:
     """Return the request's parameters. Raises MlflowError also if one of them has two values."""
     found: dict[str, str] = {}
     for each in arguments.parts("params", MOST_PARAMS):
-        key, value = each.key(), each.value(MOST_PARAM_CHARS)
+        key, value = each.key(), each.value(most_chars)
         if found.setdefault(key, value) != value:
             raise invalid_parameter(f"Duplicate parameter key: '{key}'.")
     return found
 
 
-def tags(arguments: Arguments) -> dict[str, str]:
+def tags(arguments: Arguments, most_chars: int = MOST_TAG_CHARS) -> dict[str, str]:
     each = arguments.parts("tags", MOST_TAGS)
-    return {tag.key(): tag.value(MOST_TAG_CHARS) for tag in each}
+    return {tag.key(): tag.value(most_chars) for tag in each}
+
+
+def shorten(
+    params: Mapping[str, str], tags: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Cut long values of a run as MLflow's server does, and name them in a tag of the run."""
+    long = [f"params.{key}" for key, value in params.items() if len(value) > MOST_PARAM_CHARS]
+    long += [f"tags.{key}" for key, value in tags.items() if len(value) > MOST_TAG_CHARS]
+    short_tags = {key: value[:MOST_TAG_CHARS] for key, value in tags.items()}
+    if long:
+        short_tags[mlflow_names.TRUNCATED] = ", ".join(long)[: LIMITS.name_chars]
+    return {key: value[:MOST_PARAM_CHARS] for key, value in params.items()}, short_tags
+
+
+def name_earlier_cuts(tracked: TrackedRun, tags: Mapping[str, str]) -> dict[str, str]:
+    """Return new tags in which the tag that names cut values names those of earlier ones, too."""
+    known, new = (each.get(mlflow_names.TRUNCATED, "") for each in (tracked.tags, tags))
+    if not (known and new):
+        return dict(tags)
+    names = dict.fromkeys([*known.split(", "), *new.split(", ")])
+    return {**tags, mlflow_names.TRUNCATED: ", ".join(names)[: LIMITS.name_chars]}
 
 
 def add_params(tracked: TrackedRun, new: Mapping[str, str]) -> None:

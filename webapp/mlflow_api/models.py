@@ -8,7 +8,7 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from webapp.accounts.models import Token
+from webapp.accounts.models import Token, Workspace
 from webapp.database.bytewise import PathField
 from webapp.runs.models import Artefact, Job, Run
 
@@ -52,6 +52,20 @@ class TrackedRun(models.Model):
         """Return about how many characters its document has."""
         labels = sum(map(_chars, (self.params, self.tags, *self.inputs)))
         return labels + _METRIC_CHARS * len(self.latest)
+
+
+class DeletedExperiment(models.Model):
+    """An experiment that a client has deleted. Its job stays with what it cost, so only clients no
+    longer see it and its runs.
+    """
+
+    job = models.OneToOneField(
+        Job, models.CASCADE, primary_key=True, related_name="mlflow_deletion"
+    )
+    deleted_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return str(self.job)
 
 
 class Feed(models.Model):
@@ -120,6 +134,72 @@ class LoggedModel(models.Model):
     def size(self) -> int:
         """Return about how many characters its document has."""
         return _chars(self.params) + _chars(self.tags)
+
+
+class RegisteredModel(models.Model):
+    """A name under which a workspace keeps versions of a model."""
+
+    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="registered_models")
+    name = models.CharField(max_length=256)
+    description = models.TextField(blank=True)
+    tags = models.JSONField(default=dict, blank=True)
+    aliases = models.JSONField(default=dict, blank=True)
+    """Alias -> the number of a version."""
+    versions_made = models.PositiveIntegerField(default=0)
+    """The last number used. Numbers are never reused."""
+    created_by = models.ForeignKey(Token, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "name"], name="one_registered_model_a_name"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def size(self) -> int:
+        """Return about how many characters its document has, without its versions."""
+        return _chars(self.tags) + len(self.description)
+
+
+class ModelVersion(models.Model):
+    """A version of a registered model."""
+
+    registered = models.ForeignKey(RegisteredModel, models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    tracked = models.ForeignKey(
+        TrackedRun, models.SET_NULL, null=True, blank=True, related_name="model_versions"
+    )
+    """The run that logged the model, if it is known."""
+    model_id = models.CharField(max_length=40, blank=True)
+    """The logged model that was registered."""
+    source = models.CharField(max_length=500)
+    """The place of the files as the client said it."""
+    location = models.CharField(max_length=500)
+    """The place at which clients find the files."""
+    run_link = models.CharField(max_length=500, blank=True)
+    description = models.TextField(blank=True)
+    stage = models.CharField(max_length=20, default="None")
+    tags = models.JSONField(default=dict, blank=True)
+    created_by = models.ForeignKey(Token, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["registered", "number"], name="one_version_a_number")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.registered} {self.number}"
+
+    def size(self) -> int:
+        """Return about how many characters its document has."""
+        return _chars(self.tags) + len(self.description)
 
 
 class LoggedFile(models.Model):

@@ -11,9 +11,10 @@ from typing import Any
 from uuid import UUID
 
 from webapp.accounts.models import Token
-from webapp.mlflow_api import scope
+from webapp.mlflow_api import registered, scope
 from webapp.mlflow_api.arguments import Arguments
-from webapp.mlflow_api.errors import invalid_parameter
+from webapp.mlflow_api.models import TrackedRun
+from webapp.runs.models import Job
 
 ANYBODY = (Token.INGEST, Token.READ, Token.WRITE)
 READERS, UPLOADERS = (Token.READ, Token.INGEST), (Token.INGEST,)
@@ -59,12 +60,25 @@ def _model_id(said: Arguments) -> str:
     return said.text("id", 40)
 
 
-def _source_run_id(said: Arguments) -> UUID:
-    if "source_run_id" not in said:
-        raise invalid_parameter(
-            "A model is logged within a run: begin one with mlflow.start_run()."
-        )
-    return said.run_id_of("source_run_id")
+def _registered_name(said: Arguments) -> str:
+    return said.text("name")
+
+
+def _version_named(said: Arguments) -> tuple[str, int]:
+    return said.text("name"), said.whole_number("version", most=2**31 - 1)
+
+
+def _source_of_model(said: Arguments) -> UUID | str:
+    """Return the run that logs a model, or the experiment if it is logged outside of a run."""
+    if "source_run_id" in said:
+        return said.run_id_of("source_run_id")
+    return _experiment_id_or_default(said)
+
+
+def _run_or_job(token: Token, named: UUID | str) -> TrackedRun | Job:
+    if isinstance(named, UUID):
+        return scope.run_by_id(token, named)
+    return scope.known_job(token, named)
 
 
 LIST_JOBS = Right("the jobs that it may read", READERS, _nothing, _all(scope.jobs_of))
@@ -100,13 +114,50 @@ CHANGE_RUN = Right(
     scope.changeable_run,
 )
 
-NEW_MODEL = replace(UPLOAD, names=_source_run_id)
+NEW_MODEL = Right(
+    "a run whose id it knows, or a job whose id it knows by name: adds a model",
+    UPLOADERS,
+    _source_of_model,
+    _run_or_job,
+)
 READ_MODEL = Right("a model of a run that it may read", READERS, _model_id, scope.read_model)
 CHANGE_MODEL = Right(
     "a model of a run that it uploaded to; with write, any",
     EDITORS,
     _model_id,
     scope.changeable_model,
+)
+
+LIST_REGISTERED = Right(
+    "the registered models that it may read", READERS, _nothing, _all(registered.readable_models)
+)
+LIST_VERSIONS = Right(
+    "the model versions that it may read", READERS, _nothing, _all(registered.readable_versions)
+)
+NEW_REGISTERED = Right("a new registered model", UPLOADERS, _nothing, lambda token, _: None)
+READ_REGISTERED = Right(
+    "a registered model that it may read", READERS, _registered_name, registered.read_model
+)
+CHANGE_REGISTERED = Right(
+    "a registered model that it made; with write, any",
+    EDITORS,
+    _registered_name,
+    registered.changeable_model,
+)
+NEW_VERSION = Right(
+    "a registered model whose name it knows: adds to it",
+    UPLOADERS,
+    _registered_name,
+    registered.model_called,
+)
+READ_VERSION = Right(
+    "a model version that it may read", READERS, _version_named, registered.read_version
+)
+CHANGE_VERSION = Right(
+    "a model version that it made; with write, any",
+    EDITORS,
+    _version_named,
+    registered.changeable_version,
 )
 
 FILES: dict[tuple[str, str], Right] = {

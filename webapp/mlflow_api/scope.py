@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import Token, Workspace
-from webapp.mlflow_api.errors import MlflowError, missing_resource
+from webapp.mlflow_api.errors import MlflowError, invalid_parameter, missing_resource
 from webapp.mlflow_api.models import LoggedModel, TrackedRun
 from webapp.runs import scope
 from webapp.runs.models import Job
@@ -95,7 +95,7 @@ def changeable_model(token: Token, model_id: str) -> LoggedModel:
 
 def jobs_of(token: Token) -> QuerySet[Job]:
     """Return all jobs of the workspace; those of its own runs for a token that may only upload."""
-    jobs = scope.every_job_of(token.workspace).filter(deleted_at=None)
+    jobs = _present_jobs(token.workspace)
     if token.allows(Token.READ):
         return jobs
     return jobs.filter(pk__in=tracked_runs_of(token).values("experiment"))
@@ -139,15 +139,35 @@ def experiment(workspace: Workspace, experiment_id: str) -> Job | None:
     if not experiment_id.isdecimal() or len(experiment_id) > _MOST_ID_DIGITS:
         return None
     number = int(experiment_id)
-    jobs = scope.every_job_of(workspace).filter(deleted_at=None)
+    jobs = _present_jobs(workspace)
     if len(experiment_id) <= _MOST_NUMBER_DIGITS:
         return jobs.filter(pk=number).first()
     return jobs.filter(uuid=UUID(int=number)).first() if number < 1 << 128 else None
 
 
+def is_deleted(job: Job) -> bool:
+    """Return whether a client has deleted the experiment."""
+    return hasattr(job, "mlflow_deletion")
+
+
+def check_active(job: Job) -> Job:
+    """Return the experiment. Raises MlflowError if a client has deleted it."""
+    if is_deleted(job):
+        raise invalid_parameter(
+            f"The experiment '{job.name[:200]}' is deleted. Restore it with "
+            "MlflowClient().restore_experiment()."
+        )
+    return job
+
+
+def _present_jobs(workspace: Workspace) -> QuerySet[Job]:
+    jobs = scope.every_job_of(workspace).filter(deleted_at=None)
+    return jobs.select_related("mlflow_deletion")
+
+
 def _every_run_of(token: Token) -> QuerySet[TrackedRun]:
     runs = TrackedRun.objects.filter(run__workspace=token.workspace, run__deleted_at=None)
-    return runs.select_related("experiment", "run__job")
+    return runs.select_related("experiment__mlflow_deletion", "run__job")
 
 
 def _found(runs: QuerySet[TrackedRun], run_id: UUID) -> TrackedRun:
@@ -170,7 +190,7 @@ def _found_model(models: QuerySet[LoggedModel], model_id: str) -> LoggedModel:
 
 
 def _called(workspace: Workspace, name: str) -> Job | None:
-    jobs = scope.every_job_of(workspace).filter(deleted_at=None)
+    jobs = _present_jobs(workspace)
     return jobs.filter(Q(name=name) | Q(key=name)).order_by("pk").first()
 
 

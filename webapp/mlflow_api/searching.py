@@ -17,12 +17,13 @@ from webapp.mlflow_api import effort
 from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.like import Like
-from webapp.mlflow_api.models import LoggedModel, TrackedRun
+from webapp.mlflow_api.models import LoggedModel, ModelVersion, RegisteredModel, TrackedRun
 
 Facts = Mapping[str, Mapping[str, Any]]
-"""Facts of a row, by group: attributes, metrics, params, tags."""
+"""Facts of a row, by group: attributes, metrics, params, tags, and datasets, of which each fact has
+several values."""
 Found = TypeVar("Found")
-Row = TypeVar("Row", TrackedRun, LoggedModel)
+Row = TypeVar("Row", TrackedRun, LoggedModel, RegisteredModel, ModelVersion)
 MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
 """The most conditions, rows that clients may ask for, and rows of a page. Clients ask for many at
 once, and take fewer with the token of the next page."""
@@ -44,14 +45,20 @@ _GROUPS = {
     "attributes": "attributes",
     "attr": "attributes",
     "run": "attributes",
+    "dataset": "datasets",
+    "datasets": "datasets",
 }
+_DATASET_KEYS = ("name", "digest", "context")
 _ALIASES = {
     "run name": "run_name",
     "created": "start_time",
     "user": "user_id",
     "run_uuid": "run_id",
 }
-_NUMERIC = ("start_time", "end_time", "creation_time", "last_update_time")
+_NUMERIC = (
+    *("start_time", "end_time", "creation_time", "last_update_time"),
+    *("creation_timestamp", "last_updated_timestamp", "version_number"),
+)
 _QUOTED = r"""`[^`]+`|"[^"]+"|'[^']+'"""
 _NAME = rf"(?:(?P<group>\w+)\s*\.\s*)?(?P<key>{_QUOTED}|[\w.\-/]+)"
 _VALUE = r"""(?P<value>'[^']*'|"[^"]*"|\([^)]*\)|[+-]?[\d.]+(?:[eE][+-]?\d+)?)"""
@@ -81,6 +88,11 @@ class Condition:
 
     def holds(self, facts: Facts) -> bool:
         known = facts.get(self.group, {}).get(self.key)
+        if self.group == "datasets":
+            return any(self._holds_of(each) for each in known or ())
+        return self._holds_of(known)
+
+    def _holds_of(self, known: Any) -> bool:
         if self.op in ("NULL", "NOT NULL"):
             return (known is None) == (self.op == "NULL")
         if known is None:
@@ -152,6 +164,8 @@ def _place(match: re.Match[str]) -> tuple[str, str]:
     group = _GROUPS.get((said or "attribute").lower())
     if group is None:
         raise invalid_parameter(f"Invalid entity type '{said}'.")
+    if group == "datasets" and key not in _DATASET_KEYS:
+        raise invalid_parameter(f"Invalid dataset attribute '{key[:80]}': name, digest or context.")
     return group, _ALIASES.get(key.lower(), key) if group == "attributes" else key
 
 
@@ -187,6 +201,14 @@ def order(clauses: Sequence[str]) -> Order:
             raise invalid_parameter(f"Invalid order_by clause '{clause[:80]}'.")
         keys.append((*_place(match), (match["down"] or "").upper() == "DESC"))
     return Order(tuple(keys))
+
+
+def check_attributes(known: Sequence[str], conditions: Conditions, order: Order) -> None:
+    """Raise MlflowError for a condition or an order of an attribute that no row has."""
+    named = [(each.group, each.key) for each in conditions.every]
+    for group, key in [*named, *((group, key) for group, key, _ in order.keys)]:
+        if group == "attributes" and key not in known:
+            raise invalid_parameter(f"Invalid attribute '{key[:80]}': {', '.join(known)}.")
 
 
 def _cut(value: Any) -> Any:

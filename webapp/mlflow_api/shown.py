@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
-from webapp.mlflow_api.models import LoggedModel, TrackedRun
-from webapp.mlflow_api.scope import DEFAULT_ID, DEFAULT_NAME
+from webapp.mlflow_api.models import LoggedModel, ModelVersion, RegisteredModel, TrackedRun
+from webapp.mlflow_api.scope import DEFAULT_ID, DEFAULT_NAME, is_deleted
 from webapp.runs.models import Job
 
 
@@ -33,7 +34,7 @@ def named_experiment(job: Job, name: str) -> dict[str, Any]:
         "experiment_id": experiment_id(job),
         "name": name,
         "artifact_location": f"mlflow-artifacts:/{experiment_id(job)}",
-        "lifecycle_stage": "active",
+        "lifecycle_stage": "deleted" if is_deleted(job) else "active",
     }
 
 
@@ -60,6 +61,7 @@ def all_tags(tracked: TrackedRun) -> dict[str, str]:
 
 def info(tracked: TrackedRun) -> dict[str, Any]:
     run_id = tracked.pk.hex
+    is_hidden = tracked.is_deleted or is_deleted(tracked.experiment)
     document = {
         "run_id": run_id,
         "run_uuid": run_id,
@@ -69,7 +71,7 @@ def info(tracked: TrackedRun) -> dict[str, Any]:
         "status": tracked.status,
         "start_time": tracked.started_ms,
         "artifact_uri": artifact_uri(tracked),
-        "lifecycle_stage": "deleted" if tracked.is_deleted else "active",
+        "lifecycle_stage": "deleted" if is_hidden else "active",
     }
     return document if tracked.ended_ms is None else document | {"end_time": tracked.ended_ms}
 
@@ -96,6 +98,43 @@ def model(logged: LoggedModel) -> dict[str, Any]:
         },
         "data": {"params": pairs(logged.params), "metrics": []},
     }
+
+
+def registered_model(model: RegisteredModel, newest: Iterable[ModelVersion]) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "creation_timestamp": _milliseconds(model.created_at),
+        "last_updated_timestamp": _milliseconds(model.updated_at),
+        "description": model.description,
+        "latest_versions": [model_version(version) for version in newest],
+        "tags": pairs(model.tags),
+        "aliases": [
+            {"alias": alias, "version": str(number)}
+            for alias, number in sorted(model.aliases.items())
+        ],
+    }
+
+
+def model_version(version: ModelVersion) -> dict[str, Any]:
+    aliases = version.registered.aliases.items()
+    return {
+        "name": version.registered.name,
+        "version": str(version.number),
+        "creation_timestamp": _milliseconds(version.created_at),
+        "last_updated_timestamp": _milliseconds(version.updated_at),
+        "current_stage": version.stage,
+        "description": version.description,
+        "source": version.source,
+        "run_id": version.tracked_id.hex if version.tracked_id else "",
+        "run_link": version.run_link,
+        "status": "READY",
+        "tags": pairs(version.tags),
+        "aliases": sorted(alias for alias, number in aliases if number == version.number),
+    }
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
 
 
 def pairs(values: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -26,16 +26,17 @@ def log_values(
     params: Mapping[str, str] | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> None:
-    """Log metrics, parameters and tags. The same again changes nothing.
+    """Log metrics, parameters and tags. The same again changes nothing, and long values are cut.
 
     Raises:
         MlflowError: another value of a known parameter, or too many of something.
         Problem: 429 beyond a quota.
     """
-    params, tags = params or {}, tags or {}
+    params, tags = labels.shorten(params or {}, tags or {})
     taken = admission.UploadAmounts(tracked.pk, False, labels.size(params) + labels.size(tags))
     with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         held = scope.lock_run(tracked)
+        tags = labels.name_earlier_cuts(held, tags)
         labels.add_params(held, params)
         labels.add_tags(held, tags)
         labels.add_latest(held, metrics)

@@ -17,28 +17,35 @@ from webapp.mlflow_api.files import ArtefactPath
 from webapp.mlflow_api.methods import METHODS
 from webapp.mlflow_api.rights import ANYBODY, FILES
 
-_WITH_ID = re.compile(r"(logged-models)/(m-[0-9a-f]{32})(/\w+)?\Z")
+_WITH_ID = re.compile(r"(logged-models)/(m-[0-9a-f]{32})(/\w+)?(?:/(.+))?\Z")
 
 
 @csrf_exempt
 def call(request: HttpRequest, method: str) -> HttpResponseBase:
     """Answers a method of the REST API, of which older clients know some under a `preview`."""
-    method, row_id = _named(method.removeprefix("preview/mlflow/").strip("/"))
+    method, named = _named(method.removeprefix("preview/mlflow/").strip("/"))
     known = METHODS.get((request.method or "", method))
 
     def called(token: Token) -> HttpResponseBase:
         if known is None:
             raise _unknown(request)
         said = Arguments.from_request(request)
-        return JsonResponse(known(token, said.naming(row_id) if row_id else said))
+        return JsonResponse(known(token, said.with_fields(named)))
 
     return answer(request, called, known.right.scopes if known else ANYBODY)
 
 
-def _named(method: str) -> tuple[str, str]:
-    """Return the method, and the id in its path if there is one."""
+def _named(method: str) -> tuple[str, dict[str, str]]:
+    """Return the method, and the fields that are in its path: a row's id, and a tag's key."""
     found = _WITH_ID.match(method)
-    return (f"{found[1]}/{{id}}{found[3] or ''}", found[2]) if found else (method, "")
+    if found is None:
+        return method, {}
+    method = f"{found[1]}/{{id}}{found[3] or ''}"
+    return (
+        (f"{method}/{{key}}", {"id": found[2], "key": found[4]})
+        if found[4]
+        else (method, {"id": found[2]})
+    )
 
 
 @csrf_exempt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from advisor.store.room import RoomExceededError
 from webapp.accounts.models import Token
@@ -16,7 +16,13 @@ from webapp.mlflow_api.models import TrackedRun
 
 MOST_EXPERIMENTS, MOST_SEARCHED = 1_000, 20_000
 MOST_POINTS_A_PAGE = 25_000
-_VIEWS = {"ACTIVE_ONLY": (False,), "DELETED_ONLY": (True,), "ALL": (False, True)}
+_CONTEXT = "mlflow.data.context"
+_ATTRIBUTES = (
+    *("run_id", "run_name", "status", "user_id", "start_time", "end_time"),
+    *("artifact_uri", "experiment_id", "lifecycle_stage"),
+)
+_DELETED = Q(is_deleted=True) | Q(experiment__mlflow_deletion__isnull=False)
+_VIEWS = {"ACTIVE_ONLY": ~_DELETED, "DELETED_ONLY": _DELETED, "ALL": Q()}
 
 
 def get(_token: Token, tracked: TrackedRun, _said: Arguments) -> dict[str, Any]:
@@ -32,9 +38,10 @@ def search(token: Token, readable: QuerySet[TrackedRun], said: Arguments) -> dic
         raise invalid_parameter("Invalid run_view_type.")
     ids = said.texts("experiment_ids", MOST_EXPERIMENTS)
     jobs = [scope.experiment(token.workspace, each) for each in ids]
-    runs = readable.filter(experiment__in=[job for job in jobs if job], is_deleted__in=view)
+    runs = readable.filter(view, experiment__in=[job for job in jobs if job])
     conditions = searching.conditions(said.text("filter", 10_000, default=""))
     order = searching.order(said.texts("order_by", 20))
+    searching.check_attributes(_ATTRIBUTES, conditions, order)
     # Runs may have many metrics: all are read, but only those of the page are held.
     newest = runs.order_by("-started_ms", "pk")[:MOST_SEARCHED].iterator(searching.AT_ONCE)
     known = ((tracked.pk, _facts(tracked)) for tracked in newest)
@@ -52,6 +59,18 @@ def _facts(tracked: TrackedRun) -> searching.Facts:
         "metrics": {key: float(value) for key, (value, _, _) in tracked.latest.items()},
         "params": tracked.params,
         "tags": shown.all_tags(tracked),
+        "datasets": _datasets(tracked),
+    }
+
+
+def _datasets(tracked: TrackedRun) -> dict[str, list[str]]:
+    """Return the names, digests and contexts of the run's datasets."""
+    named = [each["dataset"] for each in tracked.inputs]
+    tags = [tag for each in tracked.inputs for tag in each["tags"]]
+    return {
+        "name": [each.get("name", "") for each in named],
+        "digest": [each.get("digest", "") for each in named],
+        "context": [tag["value"] for tag in tags if tag["key"] == _CONTEXT],
     }
 
 

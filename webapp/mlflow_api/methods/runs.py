@@ -15,8 +15,9 @@ from advisor import mlflow_names
 from webapp.accounts.models import Token
 from webapp.ingest import declarations, own_runs, uploaders
 from webapp.mlflow_api import agents, changing, feeding, labels, machines, scope, shown, taking
-from webapp.mlflow_api.arguments import MOST_PARAM_CHARS, MOST_TAG_CHARS, Arguments
+from webapp.mlflow_api.arguments import MOST_NAME_CHARS, MOST_TAG_CHARS, Arguments
 from webapp.mlflow_api.errors import invalid_parameter, missing_resource
+from webapp.mlflow_api.labels import MOST_SENT_CHARS
 from webapp.mlflow_api.models import Feed, TrackedRun
 from webapp.quotas import admission
 from webapp.runs import registration
@@ -25,6 +26,7 @@ from webapp.runs.models import Job
 STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 MOST_DATASETS, MOST_MODELS = 100, 100
 _MOST_DATASET_CHARS, _MOST_MODEL_CHARS = 100_000, 100_000
+_SHORT_DATASET_CHARS = {"name": 500, "digest": 36}
 _MODELS = "mlflow.log-model.history"
 _DATASET_FIELDS = ("name", "digest", "source_type", "source", "schema", "profile")
 _NOBODY = ("", "root", "unknown", "ubuntu", "ec2-user", "jovyan", "user")
@@ -35,19 +37,27 @@ def create(token: Token, experiment: Job, said: Arguments) -> dict[str, Any]:
     """Begin a run: the one that the agent measures, if the program runs inside one that has none
     yet.
     """
-    tags = labels.tags(said)
+    _, tags = labels.shorten({}, labels.tags(said, MOST_SENT_CHARS))
     agent = agents.session_of(tags)
     started_ms = said.moment_ms("start_time", time.time_ns() // 1_000_000)
     tracked = TrackedRun(
-        experiment=_saved(experiment),
+        experiment=_saved(scope.check_active(experiment)),
         user=said.text("user_id", 250, default="") or tags.get("mlflow.user", "")[:250],
         started_ms=started_ms,
     )
-    tracked.name = said.text("run_name", default="")
+    tracked.name = said.text("run_name", MOST_SENT_CHARS, default="")[:MOST_NAME_CHARS]
     labels.add_tags(tracked, {k: v for k, v in tags.items() if k != agents.TAG})
     if agent and (known := _measured(token, tracked, agent)):
         return {"run": shown.run(known)}
     return {"run": shown.run(_new(token, tracked, agent))}
+
+
+def begin_ended_run(token: Token, experiment: Job, name: str) -> TrackedRun:
+    """Return a run that took no time, for what a program logs outside of a run."""
+    now_ms = time.time_ns() // 1_000_000
+    tracked = TrackedRun(experiment=_saved(scope.check_active(experiment)), started_ms=now_ms)
+    tracked.name = name
+    return taking.change(token, _new(token, tracked, {}), "FINISHED", now_ms)
 
 
 def _saved(job: Job) -> Job:
@@ -166,12 +176,13 @@ def log_metric(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, 
 
 
 def log_parameter(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    taking.log_values(token, tracked, params={said.key(): said.value(MOST_PARAM_CHARS)})
+    taking.log_values(token, tracked, params={said.key(): said.value(MOST_SENT_CHARS)})
     return {}
 
 
 def log_batch(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    metrics, params, tags = labels.metrics(said), labels.params(said), labels.tags(said)
+    metrics, params = labels.metrics(said), labels.params(said, MOST_SENT_CHARS)
+    tags = labels.tags(said, MOST_SENT_CHARS)
     if tags:
         scope.check_changeable(token, tracked)
     taking.log_values(token, tracked, metrics, params, tags)
@@ -179,7 +190,7 @@ def log_batch(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, A
 
 
 def set_tag(token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
-    tags = {said.key(): said.value(MOST_TAG_CHARS)}
+    tags = {said.key(): said.value(MOST_SENT_CHARS)}
     if scope.has_uploaded(token, tracked):
         taking.log_values(token, tracked, tags=tags)
     else:
@@ -247,10 +258,14 @@ def log_inputs(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str,
 
 def _dataset(said: Arguments) -> dict[str, Any]:
     dataset = said.part("dataset")
-    most = _MOST_DATASET_CHARS
-    fields = {name: dataset.text(name, most, default="") for name in _DATASET_FIELDS}
-    tags = [{"key": key, "value": value} for key, value in labels.tags(said).items()]
-    return {"tags": tags, "dataset": {name: text for name, text in fields.items() if text}}
+    fields = {
+        name: dataset.text(name, _SHORT_DATASET_CHARS.get(name, _MOST_DATASET_CHARS), default="")
+        for name in _DATASET_FIELDS
+    }
+    return {
+        "tags": shown.pairs(labels.tags(said)),
+        "dataset": {name: text for name, text in fields.items() if text},
+    }
 
 
 def log_outputs(_token: Token, tracked: TrackedRun, said: Arguments) -> dict[str, Any]:
