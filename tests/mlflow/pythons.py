@@ -21,7 +21,9 @@ def python_with(requirement: str) -> str:
     """Return the Python of the bench's environment, which needs MLflow's server."""
     if named := os.environ.get(VARIABLES[requirement]):
         return named
-    return _kept(requirement, "psycopg[binary]")
+    # The server of MLflow 2 starts with SQLAlchemy 2.0 only.
+    more = ("sqlalchemy<2.1",) if requirement == "mlflow<3" else ()
+    return _kept(requirement, "psycopg[binary]", *more)
 
 
 def python_with_radt() -> str:
