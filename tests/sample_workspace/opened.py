@@ -46,7 +46,7 @@ class SampleWorkspace:
     def switch(self, name: str) -> None:
         page = self.person.session.get(f"{self.service.url}/", timeout=20).text
         [found] = re.findall(
-            rf'name="workspace" value="([^"]+)"[^>]*>(?:\s*<[^>]+>)*\s*{name}', page
+            rf'name="workspace"\s+value="([^"]+)"[^>]*>(?:\s*<[^>]+>)*\s*{name}', page
         )
         self.person.send(self.service.url, f"{self.service.url}/workspace/", {"workspace": found})
 
