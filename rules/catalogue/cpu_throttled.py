@@ -81,7 +81,7 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     if bad:
         return _fired(numbers, bad)
     if known.keys() < numbers.entities("throttled_pct"):
-        short = [seen.get(node, 0.0) for node in shares if node not in known]
+        short = [seconds for node, seconds in seen.items() if node in shares.keys() - known.keys()]
         if not short:
             return Verdict("insufficient_data", "Missing: how often the quota was used up.")
         seen_for = write_shortage(max(short), needed, "of work")

@@ -12,8 +12,7 @@ GPUs all others wait for it.
 
 ## When it fires
 When a GPU was slowed down for at least `least_share_pct` of the run and `least_seconds`, and its
-clock was at least 1 % lower then. Where the clock isn't known, the time alone counts, and the range
-of what is lost is wide.
+clock was at least 1 % lower then.
 
 ## When it is wrong
 Short peaks in a hot minute pass by themselves. The counters of some drivers also count the moments
@@ -30,8 +29,7 @@ clock beats one that goes up and down. A power brake is a fault of the power sup
 
 ## Sources
 gpud and NVIDIA's DCGM report the same counters as a problem of the hardware. The levels, and that a
-fix gives back 0.7 to 1 of what the lower clock costs (without a clock 0.1 to 0.3 of the time), are
-our estimates.
+fix gives back 0.7 to 1 of what the lower clock costs, are our estimates.
 """
 
 from __future__ import annotations
@@ -50,12 +48,12 @@ from rules.throttling import REASONS, slowed_share
 from rules.wording import lasting, name_gpus, sentence, some_gpus, was_or_were
 
 LABELS = ("throttled",)
-OF_CLOCK, WITHOUT_CLOCK = (0.7, 1.0), (0.1, 0.3)
-"""The share that a fix gives back: of what the lower clock costs, and of the slowed time."""
+GIVEN_BACK = (0.7, 1.0)
+"""The share of what the lower clock costs that a fix gives back."""
 LEAST_SLOWER_PCT = 1.0
 """A smaller difference is the clock's own noise."""
-HALF_OF_A_TICK = 0.5
-"""A tick counts as slowed if the GPU was slowed for this share of it."""
+SLOWED_SHARE = 0.05
+"""The share of a tick from which on its clock counts as a slowed one."""
 
 
 def measure(frame: RunFrame, values: Values) -> Numbers:
@@ -87,13 +85,15 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     slowed = numbers.by_entity("slowed_seconds")
     least = max(values["least_seconds"], values["least_share_pct"] / 100 * run)
     slower = numbers.by_entity("slower_pct")
-    bad = sorted(
-        gpu
-        for gpu, seconds in slowed.items()
-        if seconds >= least and slower.get(gpu, 100.0) >= LEAST_SLOWER_PCT
-    )
+    limited = {gpu for gpu, seconds in slowed.items() if seconds >= least}
+    bad = sorted(gpu for gpu in limited if slower.get(gpu, 0.0) >= LEAST_SLOWER_PCT)
     if bad:
         return _fired(numbers, bad, slowed, run)
+    if unclocked := limited - slower.keys():
+        gpus = name_gpus(sorted(unclocked))
+        return Verdict(
+            "insufficient_data", f"Heat limited the clock of {gpus}. Missing: how low it was."
+        )
     unknown = numbers.entities("slowed_seconds") - slowed.keys()
     if unknown:
         gpus = name_gpus(sorted(unknown))
@@ -110,8 +110,6 @@ def _fired(numbers: Numbers, bad: Collection[str], slowed: dict[str, float], run
     count = numbers.get("gpus_count") or 1.0
     slower = numbers.by_entity("slower_pct")
     longest = max(slowed[gpu] for gpu in bad)
-    known = [slower[gpu] for gpu in bad if gpu in slower]
-    clock = f", at a clock up to {max(known):.0f} % lower" if known else ""
     brake = numbers.by_entity("brake_seconds")
     by_brake = sum(brake.get(gpu, 0.0) for gpu in bad) > sum(slowed[gpu] for gpu in bad) / 2
     cause = "the power brake" if by_brake else "heat"
@@ -120,19 +118,17 @@ def _fired(numbers: Numbers, bad: Collection[str], slowed: dict[str, float], run
         "fired",
         sentence(
             f"{gpus} {was_or_were(len(bad))} slowed down by {cause} ({name_gpus(bad)}), for up to "
-            f"{lasting(longest)}{clock}."
+            f"{lasting(longest)}, at a clock up to {max(slower[gpu] for gpu in bad):.0f} % lower."
         ),
         advice=_advice(by_brake),
-        claims=tuple(_claim(gpu, slowed[gpu], slower.get(gpu), count, run) for gpu in bad),
+        claims=tuple(_claim(slowed[gpu], slower[gpu], count, run) for gpu in bad),
         severity="medium",
         dedupe_key="thermal_throttling:" + ("power" if by_brake else "heat"),
     )
 
 
-def _claim(gpu: str, slowed: float, slower_pct: float | None, count: float, run: float) -> Claim:
-    low, high = WITHOUT_CLOCK
-    if slower_pct is not None:
-        low, high = (share * slower_pct / 100 for share in OF_CLOCK)
+def _claim(slowed: float, slower_pct: float, count: float, run: float) -> Claim:
+    low, high = (share * slower_pct / 100 for share in GIVEN_BACK)
     return Claim(LABELS, clamp_seconds(slowed / count, run), low, high)
 
 
@@ -149,7 +145,7 @@ def _slower_pct(node: NodeFrame, number: int, slowed: pd.Series[float]) -> float
     if clock is None:
         return None
     share, mhz = known_together(slowed, clock)
-    is_slowed = share.to_numpy() >= HALF_OF_A_TICK
+    is_slowed = share.to_numpy() >= SLOWED_SHARE
     usual = percentile(mhz[~is_slowed], 95)
     if not is_slowed.any() or not usual:
         return None

@@ -245,15 +245,18 @@ def test_a_run_that_is_not_there_is_said_and_is_an_error(job, capsys, run):
     assert "404" in errors
 
 
-def test_a_token_of_agents_may_ask_for_a_cost_and_not_compare(service, job, capsys, monkeypatch):
+def test_an_agents_token_asks_about_its_own_runs(service, job, capsys, monkeypatch):
     monkeypatch.setenv("TRIMTAB_TOKEN", Token.make(job.workspace, "agent", [Token.INGEST])[1])
     a, b = pair(job, "1", "2")
     assert say(capsys, "cost", a)[0] == 2
-    Run.objects.get(number=1).uploaders.set(Token.objects.filter(name="agent"))
+    agents = Token.objects.filter(name="agent")
+    Run.objects.get(number=1).uploaders.set(agents)
     assert say(capsys, "cost", a)[0] == 0
     code, _, errors = say(capsys, "compare", a, b)
     assert code == 2
-    assert "a token with the scope `read`" in errors
+    assert "Not among the runs that this token uploaded to" in errors
+    Run.objects.get(number=2).uploaders.set(agents)
+    assert say(capsys, "compare", a, b)[0] == 0
 
 
 def test_without_a_service_it_says_what_to_set(capsys, monkeypatch, tmp_path):
