@@ -54,22 +54,33 @@ def work_numbers(frame: RunFrame) -> dict[str, float | None]:
     return found
 
 
+def known_gpus(numbers: Numbers, values: Values) -> dict[str, float]:
+    """Return the mean utilisation of each GPU of which it is known for long enough, by entity."""
+    needed = needed_seconds(values, numbers)
+    seen, busy = numbers.by_entity("seen_seconds"), numbers.by_entity("busy_pct")
+    return {gpu: pct for gpu, pct in busy.items() if seen.get(gpu, 0.0) >= needed}
+
+
+def are_all_known(numbers: Numbers, values: Values) -> bool:
+    """Return whether the utilisation of each used GPU is known for long enough."""
+    return len(known_gpus(numbers, values)) >= (numbers.get("used_gpus_count") or 0.0)
+
+
 def busy_gpus(numbers: Numbers, values: Values) -> dict[str, float] | str:
     """Return the mean utilisation of each GPU that is at least `busy_pct` busy, by entity, or what
     is missing to tell.
     """
-    needed = needed_seconds(values, numbers)
-    seen, busy = numbers.by_entity("seen_seconds"), numbers.by_entity("busy_pct")
-    known = {gpu: pct for gpu, pct in busy.items() if seen.get(gpu, 0.0) >= needed}
+    known = known_gpus(numbers, values)
     found = {gpu: pct for gpu, pct in known.items() if pct >= values["busy_pct"]}
-    used = numbers.get("used_gpus_count") or 0.0
-    if found or len(known) >= used:
+    if found or are_all_known(numbers, values):
         return found
-    if not seen or max(seen.values()) <= 0:
+    needed, seen = needed_seconds(values, numbers), numbers.by_entity("seen_seconds").values()
+    short = [seconds for seconds in seen if 0 < seconds < needed]
+    if not short:
         return "Missing: the utilisation of the GPUs while the training works."
-    longest = max((s for gpu, s in seen.items() if gpu not in known), default=0.0)
-    known_for = write_shortage(longest, needed, "of work")
+    used = numbers.get("used_gpus_count") or 0.0
     unjudged = some_gpus(used - len(known), used)
+    known_for = write_shortage(max(short), needed, "of work")
     return f"Not enough data: the utilisation of {unjudged} is known for {known_for}."
 
 

@@ -12,15 +12,14 @@ Without TF32 the tensor cores stand still: on an A100 float32 products reach 19.
 ## When it fires
 When autocast is off, the parameters are float32 and TF32 is off (for a model of at least 8
 convolutions also for convolutions, which PyTorch allows by itself), the GPU's generation has TF32,
-and a GPU is at least `busy_pct` busy in the mean of the work, with tensor cores that are less than
-`most_tensor_pct` active where that is known. It must be known where the number of convolutions
-isn't. It needs `patience_seconds` of known samples, or
-`patience_share_pct` of a short run, and never less than 20 s.
+and a GPU is at least `busy_pct` busy in the mean of the work. It needs `patience_seconds` of known
+samples, or `patience_share_pct` of a short run, and never less than 20 s.
 
 ## When it is wrong
 Some work needs all digits of float32: solvers, some losses, inverses of matrices. A model whose
 time goes to reading memory gains less. TF32 and 16 bits change the results a little: compare the
-metric of a whole run.
+metric of a whole run. Kernels of the training's own may use tensor cores all the same: where their
+activity is known, the finding names it.
 
 ## How to fix it
 `torch.set_float32_matmul_precision("high")` allows TF32. bfloat16 is faster still, and halves the
@@ -28,9 +27,8 @@ memory of activations: `torch.autocast("cuda", dtype=torch.bfloat16)` around the
 the loss, `bf16=True` in Hugging Face's TrainingArguments, `precision="bf16-mixed"` in Lightning.
 
 ## Parameters
-`busy_pct`: a GPU that is less busy mostly waits for something else. `most_tensor_pct`: tensor cores
-that are more active have work already. `patience_seconds` and `patience_share_pct` are the evidence
-that is needed.
+`busy_pct`: a GPU that is less busy mostly waits for something else. `patience_seconds` and
+`patience_share_pct` are the evidence that is needed.
 
 ## Sources
 Rates: NVIDIA's data sheet of the A100. On an H200 we measured 2.42 times the speed with TF32
@@ -46,6 +44,7 @@ from rules.frame import NodeFrame, RunFrame
 from rules.gpu_generations import has_tf32
 from rules.gpu_work import (
     PARAMETERS,
+    are_all_known,
     busy_gpus,
     claimed_seconds,
     describe_busy,
@@ -53,7 +52,7 @@ from rules.gpu_work import (
     work_numbers,
 )
 from rules.gpus import unfit
-from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict
+from rules.rule import Claim, Directness, Numbers, Rule, Values, Verdict
 from rules.wording import range_pct
 
 LABELS = ("effective",)
@@ -82,21 +81,22 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
         return reason
     generations = numbers.by_entity("has_tf32")
     able = {gpu for gpu, has in generations.items() if has}
-    if not able and generations.keys() == numbers.entities("has_tf32"):
-        return Verdict("not_applicable", "The tensor cores of these GPUs don't compute in TF32.")
+    are_known = generations.keys() == numbers.entities("has_tf32")
+    if not able:
+        if are_known:
+            no_tf32 = "The tensor cores of these GPUs don't compute in TF32."
+            return Verdict("not_applicable", no_tf32)
+        return Verdict("insufficient_data", "Missing: whether these GPUs compute in TF32.")
     busy = busy_gpus(numbers, values)
     if isinstance(busy, str):
         return Verdict("insufficient_data", busy)
-    if not busy:
-        return Verdict("passed", f"{_IN_FLOAT32}, but no GPU was {values['busy_pct']:g} % busy.")
-    tensor = numbers.by_entity("tensor_pct")
-    active = {gpu for gpu in busy if tensor.get(gpu, 0.0) >= values["most_tensor_pct"]}
-    known = tensor.keys() if _may_convolve_in_tf32(numbers) else busy.keys()
-    if plain := {gpu: busy[gpu] for gpu in busy if gpu in able & known and gpu not in active}:
-        return _fired(numbers, plain, tensor)
-    if busy.keys() <= generations.keys() & known:
-        return Verdict("passed", f"{_IN_FLOAT32}, but tensor cores have work.")
-    return Verdict("insufficient_data", "Missing: whether tensor cores had work.")
+    if plain := {gpu: pct for gpu, pct in busy.items() if gpu in able}:
+        return _fired(numbers, plain, numbers.by_entity("tensor_pct"))
+    if not are_known or not are_all_known(numbers, values):
+        missing = "Missing: the utilisation of each GPU, and whether it computes in TF32."
+        return Verdict("insufficient_data", missing)
+    limit = f"no GPU that has TF32 was {values['busy_pct']:g} % busy"
+    return Verdict("passed", f"{_IN_FLOAT32}, but {limit}.")
 
 
 _IN_FLOAT32 = "The training computes in float32 without TF32"
@@ -113,15 +113,20 @@ def _computes_otherwise(numbers: Numbers) -> Verdict | None:
         return Verdict("passed", "The training doesn't compute in float32 alone.")
     if products is None:
         return Verdict("insufficient_data", "Missing: whether TF32 is allowed.")
-    convolutions, in_tf32 = numbers.get("convolutions") or 0.0, numbers.get("is_cudnn_tf32")
-    if products or (convolutions >= LEAST_CONVOLUTIONS and in_tf32):
+    if products:
         return Verdict("passed", "The training computes in float32, and TF32 is allowed.")
-    return None
+    return _convolves_in_tf32(numbers)
 
 
-def _may_convolve_in_tf32(numbers: Numbers) -> bool:
-    """Return whether the model may have convolutions, and these may compute in TF32."""
-    return numbers.get("convolutions") is None and numbers.get("is_cudnn_tf32") != 0
+def _convolves_in_tf32(numbers: Numbers) -> Verdict | None:
+    """Return the verdict on a model whose convolutions compute in TF32, or may."""
+    convolutions, allowed = numbers.get("convolutions"), numbers.get("is_cudnn_tf32")
+    if allowed == 0 or (convolutions is not None and convolutions < LEAST_CONVOLUTIONS):
+        return None
+    if convolutions is None or allowed is None:
+        missing = "Missing: whether the model's convolutions compute in TF32."
+        return Verdict("insufficient_data", missing)
+    return Verdict("passed", "The training computes in float32, and TF32 is allowed.")
 
 
 def _fired(numbers: Numbers, gpus: dict[str, float], tensor: dict[str, float]) -> Verdict:
@@ -142,18 +147,13 @@ def _fired(numbers: Numbers, gpus: dict[str, float], tensor: dict[str, float]) -
 
 RULE = Rule(
     id="full_precision",
-    title="Computes in float32, beside idle tensor cores",
+    title="Computes in float32 without TF32",
     category=GPU,
     version=1,
     needs=("gpu*.busy_pct",),
     claims_on=LABELS,
     directness=Directness.TOLD_CAUSE,
-    parameters=(
-        *PARAMETERS,
-        Parameter(
-            "most_tensor_pct", "%", 5, 0, 100, "Tensor cores that are more active have work", "ours"
-        ),
-    ),
+    parameters=(*PARAMETERS,),
     measure=measure,
     judge=judge,
 )

@@ -57,18 +57,11 @@ def trained(
         pytest.param(f.run(trained(model="New 9000")), "insufficient_data", id="unknown model"),
         pytest.param(f.run(trained(busy=60.0)), "fired", id="busy at the boundary"),
         pytest.param(f.run(trained(busy=59.0)), "passed", id="a GPU that waits"),
-        pytest.param(f.run(trained(gpu0__tensor_active_pct=4.9)), "fired", id="tensor cores idle"),
-        pytest.param(f.run(trained(gpu0__tensor_active_pct=5.0)), "passed", id="tensor cores work"),
         pytest.param(f.run(trained(format_=None)), "insufficient_data", id="convolutions unknown"),
         pytest.param(
             f.run(trained(PLAIN | {"cudnn_tf32": False}, format_=None)),
             "fired",
             id="convolutions unknown, but not in TF32",
-        ),
-        pytest.param(
-            f.run(trained(format_=None, gpu0__tensor_active_pct=1.5)),
-            "fired",
-            id="convolutions unknown, but tensor cores idle",
         ),
         pytest.param(f.run(trained(None)), "insufficient_data", id="precision unknown"),
         pytest.param(
@@ -113,6 +106,12 @@ def test_what_was_measured_on_a_gpu_lies_in_what_it_promises(slow: float, fast: 
     (claim,) = judged(RULE, f.run(trained())).verdict.claims
     assert claim.low <= 1 - slow / fast <= claim.high
     assert claim.high <= 3 * claim.low
+
+
+def test_it_names_the_activity_of_tensor_cores_where_it_is_known() -> None:
+    known = judged(RULE, f.run(trained(gpu0__tensor_active_pct=1.5))).verdict
+    assert "Tensor cores were 2 % active." in known.summary
+    assert "Tensor cores" not in judged(RULE, f.run(trained())).verdict.summary
 
 
 def test_it_claims_the_busy_time() -> None:

@@ -175,11 +175,6 @@ def may_use_tf32(numbers: Numbers, values: Values) -> bool:
     return numbers.get("is_tf32") == 1 or convolves
 
 
-def has_tensor_work(numbers: Numbers, values: Values) -> bool:
-    limit = values["most_tensor_pct"]
-    return any(pct >= limit for pct in numbers.by_entity("tensor_pct").values())
-
-
 def has_a_steady_clock(numbers: Numbers, values: Values) -> bool:
     run, slower = numbers.get("run_seconds") or 0.0, numbers.by_entity("slower_pct")
     least = max(values["least_seconds"], values["least_share_pct"] / 100 * run)
@@ -206,7 +201,6 @@ PHRASES: dict[str, Callable[[Numbers, Values], bool]] = {
     r"No steady rise\.": does_not_rise,
     r"TF32 is allowed\.": may_use_tf32,
     r"doesn't compute in float32 alone": is_zero("is_float32"),
-    r"tensor cores have work": has_tensor_work,
     r"clock, which stayed as high": has_a_steady_clock,
 }
 """The phrases without a number, and when each is so."""
