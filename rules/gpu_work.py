@@ -36,7 +36,7 @@ PARAMETERS = (
 
 def work_numbers(frame: RunFrame) -> dict[str, float | None]:
     """Return `gpu_counts`, and of each used GPU while the training works: the mean utilisation and
-    activity of its tensor cores and FP32 units in per cent, and known and busy seconds.
+    activity of its tensor cores in per cent, and known and busy seconds.
     """
     found = gpu_counts(frame) | {"run_seconds": frame.duration_seconds}
     for node in frame.nodes.values():

@@ -61,11 +61,11 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
         known = working(node, node.rate(PERIODS, resolution))
         starved = starved_at_work_seconds(node, resolution)
         held_back = _total(node, HELD_BACK, resolution)
-        parts = [seconds for seconds in (starved, held_back) if seconds is not None]
+        waited = None if starved is None or held_back is None else min(starved, held_back)
         numbers |= {
             f"throttled_pct@{node.key}": min(100 * used_up / periods, 100.0) if periods else 0.0,
             f"seen_seconds@{node.key}": len(known) * resolution if known is not None else 0.0,
-            f"waited_seconds@{node.key}": min(parts) if starved is not None else None,
+            f"waited_seconds@{node.key}": waited,
             f"cores@{node.key}": node.hardware.effective_cpus or None,
         }
     return Numbers(numbers)

@@ -84,6 +84,14 @@ def test_an_unknown_wait_is_not_claimed() -> None:
     assert "isn't known" in verdict.summary
 
 
+def test_a_wait_that_the_quota_may_not_have_caused_is_not_claimed() -> None:
+    """Others on the machine make a run wait as well: how long it was held back must be known."""
+    node = quota(0.6)
+    table = node.samples.drop(columns="container.cpu_throttled_seconds_total")
+    frame = f.run(f.node("n1", table, [f.steps(600)], of=f.hardware(vcpus=4)))
+    assert judged(RULE, frame).verdict.claims == ()
+
+
 def set_up(world: World, factor: float) -> None:
     """Use the quota up in 25 % of the periods, and let the training wait for a core."""
     share = min(0.25 * factor, 0.95)
