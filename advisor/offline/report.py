@@ -18,6 +18,7 @@ from advisor.sizing.doubt import doubts
 from advisor.waste_words import describe_short_run
 from rules.category import OVERVIEW
 from rules.engine import Judgement
+from rules.ledger_words import WORDS
 from rules.registry import all_rules
 from rules.wording import write_count
 
@@ -110,7 +111,7 @@ def _ledger(report: OfflineReport) -> Iterator[str]:
     whole = sum(line.node_seconds for line in report.ledger)
     rows = [
         (
-            line.label.replace("_", " "),
+            WORDS.get(line.label, line.label.replace("_", " ")),
             display_seconds(line.node_seconds),
             f"{100 * line.node_seconds / whole:.0f} %",
             display_usd(line.usd),

@@ -51,7 +51,7 @@ def test_it_prints_the_same_as_a_readable_table(folder):
         "$6.16",
         "ml.p3.8xlarge",
         "input_bound",
-        "unused gpu",
+        "unused GPUs",
         "ml.p3.16xlarge instead of 3",
         "check that your region still offers it",
         "2. Shorten the start-up",

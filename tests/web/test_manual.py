@@ -59,6 +59,23 @@ def test_a_search_finds_the_sections_with_all_words(anonymous):
     assert "No section has all of these words." in page(anonymous, "/docs/?q=Daly+xyzzyq")
 
 
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ("prices", "/docs/prices/"),
+        ("tokens", "/docs/accounts/#tokens"),
+        ("notifications", "/docs/notifications/"),
+        ("the agent", "/docs/agent/"),
+        ("slurm", "/docs/recipes/#slurm"),
+    ],
+)
+def test_a_search_lists_what_the_words_name_first(anonymous, asked, first):
+    found = page(anonymous, f"/docs/?q={asked.replace(' ', '+')}")
+    hit = re.search(r'class="name" href="(/docs/[^"]+)">', found)
+    assert hit
+    assert hit[1].startswith(first)
+
+
 def test_what_is_searched_for_is_text(anonymous):
     assert "<script>alert" not in page(anonymous, "/docs/?q=%3Cscript%3Ealert(1)%3C/script%3E")
 

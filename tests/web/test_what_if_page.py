@@ -162,6 +162,20 @@ def test_a_wide_interval_is_cut_and_leaves_the_points_apart(owner, run):
     assert 0 <= point.y_high < point.y
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.3, 2.1, 3.3, 7.7, 13.0, 61.0, 900.0])
+def test_the_axes_end_close_to_the_values(owner, run, factor):
+    context = owner.client.get(reverse("advice:what_if", args=[run.pk])).context
+    chosen = context["chosen"]
+    usd = chosen.cost_mid_usd * Decimal(str(factor))
+    scaled = replace(chosen, time_mid_seconds=factor * chosen.time_mid_seconds, cost_mid_usd=usd)
+
+    drawn = drawing([scaled], [scaled], scaled, None, lambda each: "same")
+
+    assert drawn is not None
+    assert 60 <= drawn.points[0].x <= 100
+    assert 60 <= 100 - drawn.points[0].y <= 100
+
+
 def test_a_recommendation_about_a_run_that_tells_too_little_says_what_is_missing(owner, run):
     row = factories.recommendation(run)
     run.summary = factories.summary(memory_p99_bytes=None)

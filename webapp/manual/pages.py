@@ -77,17 +77,22 @@ def groups() -> dict[str, list[ManualPage]]:
 
 
 def search(text: str) -> list[SearchHit]:
-    """Return the sections that have every word; those that have one in their titles first."""
+    """Return the sections that have every word: first those with most of them in their titles, then
+    those of pages that are about them, shorter titles first, then those that have them most often.
+    """
     words = text.lower().split()
     paths = _paths() if words else {}
     found = []
     for one in _pages(paths, paths):
+        about = f"{one.name} {one.document.title}".lower()
         for section in one.document.sections:
             title, body = section.title.lower(), section.text.lower()
             if all(word in title or word in body for word in words):
-                hits = sum(word in title for word in words)
-                found.append((-hits, section.level, _excerpt(one, section, words)))
-    return [each for *_, each in sorted(found, key=lambda each: each[:2])[:MOST_FOUND]]
+                hits = sum(word in title for word in words), sum(word in about for word in words)
+                brevity = -len(title) if hits[0] else 0
+                rank = (*hits, brevity, sum(map(body.count, words)))
+                found.append((rank, _excerpt(one, section, words)))
+    return [hit for _, hit in sorted(found, key=lambda each: each[0], reverse=True)[:MOST_FOUND]]
 
 
 def _excerpt(of: ManualPage, section: Section, words: list[str]) -> SearchHit:

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
-from advisor.money import round_amount_above
 from advisor.sizing.candidates import Candidate
 
 MOST_POINTS = 40
 AXIS_SECONDS = (
-    *(1, 2, 5, 10, 20, 30),
-    *(60 * minutes for minutes in (1, 2, 5, 10, 20, 30)),
-    *(3600 * hours for hours in (1, 2, 4, 6, 12, 24)),
-    *(86_400 * days for days in (2, 4, 10, 20, 40, 100)),
+    *(1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40),
+    *(60 * minutes for minutes in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40)),
+    *(3600 * hours for hours in (1, 1.5, 2, 3, 4, 5, 6, 8, 12, 16, 20)),
+    *(86_400 * days for days in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 60, 100)),
 )
+AXIS_USD = tuple(map(Decimal, ("1", "1.2", "1.6", "2", "2.4", "3", "4", "5", "6", "8", "10")))
+"""The ends of the axis of money, times a power of ten: the marks reach most of the way."""
 SHAPES = {"measured": "square", "same": "circle"}
 """The shape of a mark by how the speed is known; others are a diamond."""
 
@@ -83,7 +84,7 @@ def drawing(
     ids = {"front": {id(each) for each in front}, "chosen": {id(chosen)}, "present": {id(present)}}
     known = [each for each in shown if _kind(each, ids) != "other"] or shown
     longest = _round_seconds(max(each.time_mid_seconds for each in known))
-    top = round_amount_above(max(_usd(each) for each in known))
+    top = _round_usd(max(_usd(each) for each in known))
     scale = _Scale(longest, float(top))
     points = [
         scale.point(each, _kind(each, ids), SHAPES.get(rung(each), "diamond"))
@@ -102,6 +103,11 @@ def _usd(each: Candidate) -> Decimal:
 
 def _round_seconds(seconds: float) -> float:
     return next((each for each in AXIS_SECONDS if each >= seconds), seconds)
+
+
+def _round_usd(usd: Decimal) -> Decimal:
+    scale = Decimal(1).scaleb(usd.adjusted()) if usd else Decimal(1)
+    return next(step * scale for step in AXIS_USD if step * scale >= usd)
 
 
 def _kind(each: Candidate, ids: dict[str, set[int]]) -> str:
