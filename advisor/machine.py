@@ -8,8 +8,9 @@ from trimtab.wire import NodeFacts
 
 from advisor.pricing.catalogue import catalogue
 from advisor.pricing.gpus import gpu_model
+from advisor.pricing.machine import DEFAULT_PROVIDER
 from advisor.pricing.price import PriceKey
-from advisor.pricing.providers import DEFAULT, provider
+from advisor.pricing.providers import provider
 from advisor.pricing.providers.on_premises import GPU_HOUR
 from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
 from advisor.pricing.providers.provider import MACHINE
@@ -50,7 +51,7 @@ def price_key(node: NodeFacts) -> PriceKey:
 def _priced_as(node: NodeFacts) -> tuple[str, str, str]:
     """Return provider, service, and instance type or GPU model."""
     if node.instance_type:
-        seller = node.provider or DEFAULT
+        seller = node.provider or DEFAULT_PROVIDER
         service = node.service or provider(seller).service_of(node.instance_type)
         return seller, service, _name_in_prices(node, seller)
     owner = node.provider or ON_PREMISES.name

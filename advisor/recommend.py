@@ -26,7 +26,7 @@ from advisor.advice.sharing import share_gpu
 from advisor.costing.recoverable import RecoverablePart
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.probing.loop_speed import LoopSpeed
 from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.gpu_use import gpu_use

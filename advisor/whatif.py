@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.candidates import Candidate, Fit, fits, order, price_candidate
 from advisor.sizing.demand import BALANCED, Demand, Preset
 from advisor.sizing.objective import Cheapest, Objective, choose_best, pareto

@@ -24,8 +24,9 @@ from pathlib import Path
 
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
+from advisor.pricing.machine import DEFAULT_PROVIDER
 from advisor.pricing.price import PriceKey, PriceRow
-from advisor.pricing.providers import DEFAULT, provider
+from advisor.pricing.providers import provider
 
 SAME = Decimal("0.001")
 """Sources that differ by less only rounded differently."""
@@ -145,7 +146,7 @@ def _words(row: PriceRow) -> str:
 
 
 def _figure(line: Mapping[str, str]) -> Figure:
-    seller, name = line.get("provider") or DEFAULT, line["instance_type"]
+    seller, name = line.get("provider") or DEFAULT_PROVIDER, line["instance_type"]
     option = line.get("purchase_option") or line.get("price_kind") or "on_demand"
     key = PriceKey(seller, provider(seller).service_of(name), line["region"], name, option)
     first, last = (_day(line[column]) for column in ("first_seen", "last_seen"))

@@ -26,7 +26,8 @@ from statistics import fmean, median
 
 import numpy as np
 
-from advisor.pricing.catalogue import InstanceType, catalogue
+from advisor.pricing.catalogue import catalogue
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.cpu import TABLE, kinship
 
 SOURCE = "SpareCores/sc-inspector-data, CC-BY-SA 4.0, 2026-08-22; fitted"

@@ -16,7 +16,7 @@ from advisor.advice.purchase import (
 )
 from advisor.advice.recommendation import Recommendation, RuleJudgement, Spending
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers.on_premises import PROVIDER as ON_PREMISES
 from advisor.sizing.demand import Demand

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from advisor.advice.causes import RootCause
 from advisor.advice.recommendation import MEASURED, Recommendation, SavingRange, Spending
-from advisor.comparison.wording import display_seconds
+from advisor.durations import display_seconds
 from advisor.money import display_usd
 
 

@@ -9,7 +9,7 @@ from advisor.advice.causes import RootCause
 from advisor.advice.fixes import Fix, fixes, share_of_time
 from advisor.advice.recommendation import Recommendation, Spending
 from advisor.advice.recommendation import risk_of_more_than as risk_of
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.demand import Demand
 from rules.catalogue.input_bound import CORES_FULL_PCT
 

@@ -11,7 +11,7 @@ from trimtab.wire import NodeFacts
 
 from advisor import machine
 from advisor.advice.recommendation import RuleJudgement
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey
 from advisor.sizing.accelerators import unmeasured_accelerator
 from advisor.sizing.demand import MINIMUM_SECONDS, Use, missing_for_demand

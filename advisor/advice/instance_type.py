@@ -20,8 +20,9 @@ from advisor.advice.recommendation import (
 from advisor.advice.switch import AfterFix, Switch, SwitchTerms, paying_switches, switch_beside_fix
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import GIB, InstanceType
-from advisor.pricing.providers import DEFAULT, availability_service
+from advisor.pricing.catalogue import GIB
+from advisor.pricing.machine import DEFAULT_PROVIDER, InstanceType
+from advisor.pricing.providers import availability_service
 from advisor.sizing.candidates import Candidate, candidates
 from advisor.sizing.constraints import USABLE_MEMORY
 from advisor.sizing.demand import MINIMUM_SECONDS, Demand, Preset
@@ -168,7 +169,7 @@ def _how_to_apply(switch: Switch) -> list[str]:
 
 
 def _how_to_check(then: Candidate) -> str:
-    if then.machine.provider != DEFAULT:
+    if then.machine.provider != DEFAULT_PROVIDER:
         return f"Check that {then.region or 'your region'} still offers {then.instance_type}."
     region = f" --region {then.region}" if then.region else ""
     return (

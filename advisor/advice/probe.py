@@ -14,7 +14,7 @@ from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.advice.recommendation import HISTORY, PRIOR, Recommendation, SavingRange, Spending
 from advisor.money import display_usd
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.candidates import Candidate
 from advisor.sizing.demand import Demand, Preset
 from advisor.sizing.other_gpus import Offers, SpeedEvidence, offers

@@ -19,7 +19,7 @@ from advisor.advice.recommendation import (
 from advisor.money import display_usd
 from advisor.pricing.availability import Availability, availability
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey, PriceRow
 from advisor.pricing.providers import machine_name
 from advisor.sizing.demand import Demand

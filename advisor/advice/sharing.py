@@ -10,8 +10,9 @@ from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.advice.kinds import RAISE_BATCH
 from advisor.advice.probe import KIND as PROBE
 from advisor.advice.recommendation import PRIOR, Recommendation, SavingRange, Spending
-from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.catalogue import GIB
 from advisor.pricing.gpus import gpu_models
+from advisor.pricing.machine import InstanceType
 from advisor.probing.loop_speed import GPU, LoopSpeed
 from advisor.sizing.constraints import USABLE_MEMORY
 from advisor.sizing.demand import Demand, Preset

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.candidates import Candidate, candidate_on
 from advisor.sizing.demand import Demand, Preset
 from advisor.sizing.speed import is_other_processor

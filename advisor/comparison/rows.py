@@ -9,13 +9,10 @@ from typing import Any
 
 from advisor.comparison.job_metrics import JobMetrics
 from advisor.comparison.run_facts import RunFacts
-from advisor.comparison.wording import (
-    change_pct,
-    display_seconds,
-    write_signed,
-)
+from advisor.comparison.wording import change_pct, write_signed
 from advisor.comparison.work import WHOLE_RUN, SharedWork, quantity
 from advisor.costing.metric_cost import MetricsAndCost, metric_costs
+from advisor.durations import display_seconds
 from advisor.money import display_usd, display_usd_per_unit
 
 NOTABLE_PCT = 5.0

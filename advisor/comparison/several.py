@@ -21,8 +21,8 @@ from advisor.comparison.rows import (
     wait_pct,
 )
 from advisor.comparison.run_facts import RunFacts
-from advisor.comparison.wording import display_seconds
 from advisor.comparison.work import WHOLE_RUN, quantity
+from advisor.durations import display_seconds
 from advisor.money import display_usd, display_usd_per_unit
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from advisor.comparison.wording import display_seconds
 from advisor.costing.cost import RunCost
+from advisor.durations import display_seconds
 from advisor.money import display_usd, share_of_usd
 from rules import claims
 from rules.claims import Claim, Directness, Portion

@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from advisor.advice.checked import MACHINE_SIZE
 from advisor.advice.risk import describe_risk
-from advisor.comparison.wording import display_seconds
 from advisor.costing.recoverable import RecoverablePart, taken_words
+from advisor.durations import display_seconds
 from advisor.importers.conversion import ImportResult
 from advisor.machine import price_key
 from advisor.money import display_usd

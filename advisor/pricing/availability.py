@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 
+from advisor.pricing.catalogue import catalogue
 from advisor.pricing.discounts import Discount, apply_discounts
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
 from advisor.pricing.providers import provider
@@ -154,7 +155,8 @@ class PriceBook:
         seller = provider(key.provider)
         like = seller.priced_like(key)
         if like is not None:
-            yield from seller.estimates(key, self._known(like))
+            machine = catalogue().get(key.instance_type)
+            yield from seller.estimates(key, machine, self._known(like))
 
 
 def _sold(key: PriceKey, instance_type: str) -> tuple[str, ...]:

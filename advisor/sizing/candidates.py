@@ -10,7 +10,7 @@ from typing import Any
 
 from advisor.money import rounded_usd
 from advisor.pricing.book import PriceBook, PricedAt
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.staleness import staleness
 from advisor.sizing.constraints import is_offered, too_little, too_slow
 from advisor.sizing.demand import BALANCED, Demand, Preset

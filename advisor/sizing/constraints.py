@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from advisor.pricing.availability import Availability, availability
-from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.catalogue import GIB
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceRow
 from advisor.pricing.providers import machine_name
 from advisor.sizing.demand import Demand, Preset

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 
 TABLE = Path(__file__).parent / "tables" / "cpu_speed.csv"
 SAME_FAMILY, SAME_GENERATION = "same_family", "same_generation"

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from trimtab.wire import NodeFacts
 
-from advisor.pricing.catalogue import GIB, InstanceType, catalogue
+from advisor.pricing.catalogue import GIB, catalogue
 from advisor.pricing.gpus import gpu_model, is_named
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.accelerators import unmeasured_accelerator
 
 MEMORY_LOW, MEMORY_HIGH = 0.6, 1.05

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.cpu import RatioInterval
 from advisor.sizing.demand import Demand, Preset
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.candidates import Candidate, candidates
 from advisor.sizing.cpu import RatioInterval
 from advisor.sizing.demand import Demand, GpuSpeed, Preset

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.sizing.cpu import SAME_FAMILY, RatioInterval, core_speed, kinship, size_exponent
 from advisor.sizing.demand import Demand
 from advisor.sizing.layout import NodeLayout, is_other_gpu

@@ -32,13 +32,13 @@ second, three gaps and 2 %: ours. That 0.6 to 0.9 of the gaps can be given back 
 
 from __future__ import annotations
 
+from rules.catalogue import hung
 from rules.category import TIME
 from rules.evidence import clamp_seconds
 from rules.frame import RunFrame
 from rules.hangs import hangs
 from rules.intervals import subtract_windows, total_seconds
 from rules.machine_time import seconds_of_run, time_of_all
-from rules.registry import all_rules
 from rules.rule import Claim, Directness, Numbers, Parameter, Rule, Values, Verdict, Window
 from rules.step_gaps import unexplained_gaps
 from rules.told_evidence import is_told_enough, told_evidence_parameters
@@ -77,7 +77,7 @@ def measure(frame: RunFrame, values: Values) -> Numbers:
 
 def _hangs(frame: RunFrame) -> list[Window]:
     """Return the hangs by their default parameters: a rule doesn't know another one's."""
-    values = all_rules()["hung"].values()
+    values = hung.RULE.values()
     return hangs(frame, values["idle_seconds"], values["spin_seconds"]) or []
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.pricing.availability import availability
-from advisor.pricing.catalogue import InstanceType, catalogue
+from advisor.pricing.catalogue import catalogue
+from advisor.pricing.machine import InstanceType
 
 P3, G5 = catalogue()["p3.2xlarge"], catalogue()["g5.xlarge"]
 TODAY = date(2026, 11, 1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.comparison.compare import RunFacts, compare
-from advisor.comparison.wording import display_seconds
+from advisor.durations import display_seconds
 from advisor.money import display_usd_per_unit
 
 SLOW = RunFacts(

@@ -11,7 +11,8 @@ from decimal import Decimal
 import pytest
 
 from advisor.pricing.book import PriceBook
-from advisor.pricing.catalogue import GIB, Catalogue, InstanceType, catalogue
+from advisor.pricing.catalogue import GIB, Catalogue, catalogue
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey, PriceRow
 from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import BALANCED, SAVE, Demand, Preset

@@ -72,7 +72,7 @@ def _send(front: Running, part: str, body: bytes = b"x") -> tuple[int, bytes]:
 
 
 def _waiting(front: Running) -> int:
-    return len(front.front.gathering._waiting)
+    return len(front.answering.gathering._waiting)
 
 
 def _answer_at_once(front: Running, shouting: Shouting, count: int) -> None:

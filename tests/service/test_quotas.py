@@ -285,7 +285,8 @@ def test_a_refused_upload_is_not_counted_and_passes_later(agent, workspace, sett
 
 def test_a_run_whose_nodes_begin_at_once_counts_once(agent, workspace, settings):
     """Each of them finds no run: the first one isn't committed yet."""
-    from webapp.quotas.admission import UploadAmounts, count_while_written
+    from webapp.quotas.admission import count_while_written
+    from webapp.quotas.amounts import UploadAmounts
 
     settings.WORKSPACE_RUNS_A_DAY = 1
     token = Token.objects.get(workspace=workspace)

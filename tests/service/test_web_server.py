@@ -28,6 +28,7 @@ from webapp.service.address import Bind
 from webapp.web_server import __main__ as process
 from webapp.web_server import connections as limits
 from webapp.web_server import exchange, server, stream
+from webapp.web_server.answering import Answering
 from webapp.web_server.connections import Connections
 from webapp.web_server.server import WebServer
 
@@ -107,24 +108,18 @@ class Running:
         gathered: Operation,
     ) -> None:
         self.application, self.gathered = Application(), gathered
-        self.connections = Connections(most, per_address)
-        self._options = (threads, is_behind_proxies)
+        self.connections = Connections(most, per_address, is_behind_proxies)
+        self._threads = threads
         self._is_listening = threading.Event()
         self.thread = threading.Thread(target=lambda: uvloop.run(self._serve()), daemon=True)
         self.thread.start()
         assert self._is_listening.wait(PATIENCE_SECONDS)
 
     async def _serve(self) -> None:
-        threads, is_behind_proxies = self._options
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        self.front = front = WebServer(
-            self.application,
-            threads,
-            self.connections,
-            is_behind_proxies,
-            ("localhost", "80"),
-            self.gathered,
-        )
+        name = ("localhost", "80")
+        self.answering = Answering(self.application, self._threads, self.gathered, name)
+        front = WebServer(self.answering, self.connections)
         listening = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.listening, self.port = listening, listening.getsockname()[1]
         await front.listen([listening])

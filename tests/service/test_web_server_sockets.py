@@ -14,6 +14,7 @@ import uvloop
 
 from tests.service.test_web_server import Nothing
 from webapp.web_server import __main__ as main
+from webapp.web_server.answering import Answering
 from webapp.web_server.connections import Connections
 from webapp.web_server.server import WebServer
 
@@ -24,7 +25,7 @@ def _hello(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 
 async def _asked(listening: socket.socket, path: Path) -> bytes:
-    front = WebServer(_hello, 1, Connections(9, 9), False, ("localhost", "80"), Nothing())
+    front = WebServer(Answering(_hello, 1, Nothing(), ("localhost", "80")), Connections(9, 9))
     await front.listen([listening])
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

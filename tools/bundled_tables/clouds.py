@@ -13,8 +13,9 @@ from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
-from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.catalogue import GIB
 from advisor.pricing.gpus import gpu_models
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.providers import provider
 from advisor.pricing.providers.gcp import with_gpus
 from advisor.pricing.public_catalogue import machines, reading

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -19,24 +18,17 @@ from advisor.recommend import Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand, demand_of
 from advisor.sizing.interruptions import InterruptionRate
 from advisor.sizing.other_gpus import SpeedEvidence
-from advisor.speed.decision import MOST_PROBES
-from advisor.speed.knowledge import Knowledge
 from rules.engine import Judgement as RuleJudgement
 from webapp.advice import life_cycle, settling
 from webapp.advice.calibrating import calibrate
 from webapp.advice.selectors.interruptions import rate_of
 from webapp.advice.selectors.purchases import allowed_for, book_for
+from webapp.advice.selectors.speed_evidence import evidence_from
 from webapp.analysis.models import Judgement
 from webapp.analysis.outcome import FollowUp, Outcome
 from webapp.analysis.pricing import machine_uses
 from webapp.measurements import measuring
-from webapp.measurements.selectors.evidence import MeasurementEvidence as Ran
-from webapp.measurements.selectors.evidence import (
-    evidence_with,
-    history_of,
-    machine_speeds,
-    measurements_of,
-)
+from webapp.measurements.selectors.evidence import evidence_with
 from webapp.prices.machines import catalogue_for, catalogue_in
 from webapp.runs.history import facts
 from webapp.runs.models import Node, Run
@@ -125,25 +117,6 @@ def _evidence(outcome: Outcome, demand: Demand | None) -> SpeedEvidence:
         return SpeedEvidence()
     return evidence_from(
         outcome.run, evidence_with(outcome.run.job, measuring.measurement_of(outcome)), demand
-    )
-
-
-def evidence_from(run: Run, ran: Sequence[Ran], demand: Demand) -> SpeedEvidence:
-    """Return the evidence from what is known of the run's job, and what was measured of other
-    jobs.
-    """
-    machines = machine_speeds(ran, demand.instance_type)
-    if not demand.gpus:
-        return SpeedEvidence(machines=machines)
-    known = measurements_of(ran)
-    machine = catalogue_in(demand.region, demand.provider).get(demand.instance_type)
-    is_alike = machine is not None and bool(known) and known[0].gpu == machine.gpu_key
-    probed = {each.gpu for each in known if each.probe_steps is not None}
-    return SpeedEvidence(
-        measured=tuple(known) if is_alike else (),
-        knowledge=Knowledge(history_of(run.workspace, without=run.job)),
-        rounds=math.ceil(len(probed) / MOST_PROBES),
-        machines=machines,
     )
 
 

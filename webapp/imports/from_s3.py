@@ -24,6 +24,7 @@ from webapp.imports import allowance, grants, queue
 from webapp.imports.description import MOST_BYTES, NAME_SUFFIX
 from webapp.imports.models import WHOLE, Import
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs import registration
 from webapp.runs.models import Artefact, Run
 
@@ -66,7 +67,7 @@ def queue_import(workspace: Workspace, by: User | Token, wanted: ImportRequest) 
     token, user = (by, None) if isinstance(by, Token) else (None, by)
     is_new = _check_owner(workspace, run_id)
     allowance.check(workspace)
-    taken = admission.UploadAmounts(run_id, is_new, len(body), len(body))
+    taken = UploadAmounts(run_id, is_new, len(body), len(body))
     with admission.count_while_written(workspace, token, taken):
         open_store(settings.OBJECTS_URL).put(key, body)
         with transaction.atomic():

@@ -15,6 +15,7 @@ from webapp.analysis.samples import chunk_rows
 from webapp.background import claims
 from webapp.imports.models import Import
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs import progress, registration
 from webapp.runs.models import Chunk, Run, Session
 
@@ -30,9 +31,7 @@ def save(held: claims.WorkClaim[Import], made: ConversionResult) -> None:
         return
     run = held.row.artefact.run
     stored_bytes = sum(ref.size_bytes or 0 for node in made.nodes for ref in node.chunks)
-    taken = admission.UploadAmounts(
-        run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes
-    )
+    taken = UploadAmounts(run.pk, is_new_run=False, body_bytes=0, stored_bytes=stored_bytes)
     with admission.count_while_written(run.workspace, None, taken), transaction.atomic():
         locked = registration.lock_run(run.workspace, run.pk, run.job.name)
         if not claims.finish_work(held, stage="", **_result(made)):

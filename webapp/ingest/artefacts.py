@@ -26,6 +26,7 @@ from webapp.imports import queue as imports
 from webapp.ingest import own_runs
 from webapp.ingest.bodies import body_cut_off, check_length
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs.models import Artefact
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -104,7 +105,7 @@ def store_artefact(
         return True
     is_new, size_bytes = _is_new_run(workspace, run_id, said), file.seek(0, 2)
     allowance.check_kind(workspace, said.kind)
-    taken = admission.UploadAmounts(run_id, is_new, size_bytes, size_bytes)
+    taken = UploadAmounts(run_id, is_new, size_bytes, size_bytes)
     with admission.count_while_written(workspace, token, taken) as counted:
         key = f"runs/{run_id}/artefacts/{sha256}"
         open_store(settings.OBJECTS_URL).put_file(key, file)

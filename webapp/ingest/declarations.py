@@ -14,6 +14,7 @@ from webapp.analysis import queue
 from webapp.http.problems import Problem
 from webapp.ingest import own_runs, uploaders
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs import models as rows
 from webapp.runs import registration
 
@@ -31,7 +32,7 @@ def store_declaration(
             parameters or parts of its workload; 429 beyond a quota.
     """
     is_new = own_runs.is_new_run(workspace, declared.run_id)
-    taken = admission.UploadAmounts(declared.run_id, is_new, body_bytes)
+    taken = UploadAmounts(declared.run_id, is_new, body_bytes)
     with admission.count_while_written(workspace, token, taken), transaction.atomic():
         run = own_runs.lock_own_run(workspace, declared.run_id, declared.job, is_new)
         _bound_labels(run, declared)

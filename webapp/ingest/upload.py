@@ -14,7 +14,7 @@ from trimtab.wire import Segment
 
 from webapp.accounts.models import Token, Workspace
 from webapp.directives import delivery
-from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs import progress
 
 # A smaller difference between the clocks is the time that an upload takes.
@@ -99,10 +99,10 @@ class Upload:
             "refused": json.dumps(refused) if refused else "[]",
         }
 
-    def takes(self, is_new_run: bool) -> admission.UploadAmounts:
+    def takes(self, is_new_run: bool) -> UploadAmounts:
         """Return what the segment takes of the quotas."""
         segment, size_bytes = self.segment, len(self.body)
         series = tuple(name for block in segment.blocks for name in block.columns)
-        return admission.UploadAmounts(
+        return UploadAmounts(
             segment.run_id, is_new_run, size_bytes, size_bytes, segment.machine_id, series
         )

@@ -18,6 +18,7 @@ from webapp.mlflow_api import labels, scope
 from webapp.mlflow_api.errors import MlflowError
 from webapp.mlflow_api.models import LoggedFile, TrackedRun
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs import locks
 from webapp.runs.editing import runs
 
@@ -73,6 +74,6 @@ def remove(token: Token, tracked: TrackedRun, files: QuerySet[LoggedFile]) -> No
 
 @contextmanager
 def _counted(token: Token, tracked: TrackedRun) -> Iterator[None]:
-    taken = admission.UploadAmounts(tracked.pk, False, _ENTRY_BYTES)
+    taken = UploadAmounts(tracked.pk, False, _ENTRY_BYTES)
     with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         yield

@@ -20,6 +20,7 @@ from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import MlflowError, invalid_parameter, missing_resource
 from webapp.mlflow_api.models import ModelVersion, RegisteredModel
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 
 MOST_MODELS, MOST_VERSIONS = 1_000, 20_000
 """The most registered models of a workspace, and the most versions of all of them."""
@@ -135,7 +136,7 @@ def write_registered(
     token: Token, model: RegisteredModel, more_bytes: int = 0
 ) -> Iterator[RegisteredModel]:
     """Count a change as an upload, and give the model as it is now, locked until the end."""
-    taken = admission.UploadAmounts(_NO_RUN, False, _WRITTEN_BYTES + more_bytes)
+    taken = UploadAmounts(_NO_RUN, False, _WRITTEN_BYTES + more_bytes)
     with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         held = RegisteredModel.objects.select_for_update(of=("self",), no_key=True)
         found = held.filter(pk=model.pk).first()

@@ -15,6 +15,7 @@ from webapp.mlflow_api import feeding, labels, machines, scope
 from webapp.mlflow_api.feeding import Draft, Metric
 from webapp.mlflow_api.models import Feed, TrackedRun
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs.history import facts
 from webapp.runs.models import Node
 
@@ -33,7 +34,7 @@ def log_values(
         Problem: 429 beyond a quota.
     """
     params, tags = labels.shorten(params or {}, tags or {})
-    taken = admission.UploadAmounts(tracked.pk, False, labels.size(params) + labels.size(tags))
+    taken = UploadAmounts(tracked.pk, False, labels.size(params) + labels.size(tags))
     with admission.count_while_written(token.workspace, token, taken), transaction.atomic():
         held = scope.lock_run(tracked)
         tags = labels.name_earlier_cuts(held, tags)

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from advisor.pricing.machine import DEFAULT_PROVIDER
 from advisor.pricing.price import CATALOGUE
-from advisor.pricing.providers import DEFAULT
 from advisor.pricing.public_catalogue import machines, reading
 from advisor.pricing.public_catalogue.lines import CatalogueError
 from advisor.pricing.public_catalogue.offers import offers
@@ -59,7 +59,7 @@ def read(
         added = writing.write_offers(batch, as_of)
         report.added, report.unchanged = report.added + added, report.unchanged + len(batch) - added
         report.contradictions += writing.note_contradictions(batch)
-    if provider != DEFAULT:
+    if provider != DEFAULT_PROVIDER:
         # AWS describes its machines itself, in more detail.
         for region, described in machines.by_region(found, provider, as_of.date()).items():
             report.machines += len(described)

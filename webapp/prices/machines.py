@@ -8,15 +8,16 @@ from datetime import date, timedelta
 
 from django.db.models import CharField, QuerySet
 
-from advisor.pricing.catalogue import Catalogue, InstanceType, catalogue
-from advisor.pricing.providers import DEFAULT, machine_name, services, sold_as
+from advisor.pricing.catalogue import Catalogue, catalogue
+from advisor.pricing.machine import DEFAULT_PROVIDER, InstanceType
+from advisor.pricing.providers import machine_name, services, sold_as
 from webapp.accounts.models import Workspace
 from webapp.database.prepared import Models, Slot
 from webapp.prices.models import Machine
 from webapp.runs.machine_use import last_uses
 
 
-def catalogue_in(region: str, provider: str = DEFAULT) -> Catalogue:
+def catalogue_in(region: str, provider: str = DEFAULT_PROVIDER) -> Catalogue:
     """Return the bundled types and those that a refresh found in the provider's region.
 
     A type that a complete list of the region lacks is unlisted there, whatever the bundled table
@@ -29,7 +30,7 @@ def catalogue_in(region: str, provider: str = DEFAULT) -> Catalogue:
     return Catalogue(types)
 
 
-def catalogue_for(workspace: Workspace, region: str, provider: str = DEFAULT) -> Catalogue:
+def catalogue_for(workspace: Workspace, region: str, provider: str = DEFAULT_PROVIDER) -> Catalogue:
     """Return the types of a region, each unlisted one with the last day on which the workspace's
     runs used its family there.
     """

@@ -9,7 +9,8 @@ from typing import Any
 
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import catalogue
-from advisor.pricing.providers import DEFAULT, machine_name, provider, providers
+from advisor.pricing.machine import DEFAULT_PROVIDER
+from advisor.pricing.providers import machine_name, provider, providers
 from advisor.pricing.providers.provider import PricePage, PriceSource, Provider
 from webapp.runs.models import Node
 
@@ -77,7 +78,7 @@ def askable() -> list[str]:
 
 def regions_of(name: str) -> list[str]:
     """Return the provider's usual regions and those of all runs."""
-    names = (name, "") if name == DEFAULT else (name,)
+    names = (name, "") if name == DEFAULT_PROVIDER else (name,)
     nodes = Node.objects.filter(provider__in=names, instance_type__gt="", region__gt="")
     used = nodes.values_list("region", flat=True).distinct()
     return sorted({*provider(name).usual_regions, *used})

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from advisor.money import plain_usd
-from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.effective_dates import starts_at
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import BUNDLED, CATALOGUE, REFRESHED, PriceKey, PriceRow
 from advisor.pricing.providers.provider import Offer, SpotPrice
 from webapp.prices.book import columns

@@ -16,6 +16,7 @@ from django.conf import settings
 
 from webapp.accounts.models import Token, Workspace
 from webapp.quotas import counters, deferral, refusals, scripts
+from webapp.quotas.amounts import UploadAmounts
 from webapp.quotas.kinds import RUNS, SERIES, STORED, TOKEN_RUNS, TOKEN_UPLOADED, UPLOADED, Quota
 
 MOST_REMEMBERED = 10_000
@@ -24,24 +25,6 @@ _DIGEST_BYTES = 8
 _seen: dict[tuple[UUID, str], tuple[int, int]] = {}
 """Run and node -> hour and hash of the series that this process counted last, so that the usual
 upload asks nobody about them."""
-
-
-@dataclass(frozen=True)
-class UploadAmounts:
-    """Amounts that an upload takes of the quotas.
-
-    Attributes:
-        body_bytes: the size of its body.
-        stored_bytes: the size of the object that it writes.
-        machine_id, series: the node, and the names of its series.
-    """
-
-    run_id: UUID
-    is_new_run: bool
-    body_bytes: int
-    stored_bytes: int = 0
-    machine_id: str = ""
-    series: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from webapp.accounts.models import Token, Workspace
 from webapp.quotas import counters
+from webapp.quotas.amounts import UploadAmounts
 from webapp.quotas.kinds import TOKEN_UPLOADED, UPLOADED
-
-if TYPE_CHECKING:
-    from webapp.quotas.admission import UploadAmounts
 
 SECONDS = 1.0
 LEAST_PART = 100

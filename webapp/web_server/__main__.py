@@ -27,6 +27,7 @@ from webapp import env
 from webapp.service import pulse, watchdog
 from webapp.service.address import AddressError, Bind
 from webapp.service.signals import web_starts
+from webapp.web_server.answering import Answering
 from webapp.web_server.connections import Connections
 from webapp.web_server.server import BACKLOG, WebServer
 
@@ -121,14 +122,13 @@ async def _serve(
     ending = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, ending.set)
-    server = WebServer(
+    answering = Answering(
         application,
         threads=env.integer("TRIMTAB_WEB_THREADS", 8, low=1),
-        connections=_connections(),
-        is_behind_proxies=settings.TRUSTED_PROXIES > 0,
-        name=name,
         gathered=import_string(settings.GATHERED_OPERATION)(),
+        name=name,
     )
+    server = WebServer(answering, _connections())
     await server.listen(sockets)
     logger.info("listening", extra={"bind": ":".join(name)})
     watching = asyncio.create_task(server.watch(_give_signs_of_life))
@@ -151,7 +151,8 @@ def _connections() -> Connections:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     possible = sys.maxsize if hard == resource.RLIM_INFINITY else hard - OTHER_FILES
     most = min(env.integer("TRIMTAB_CONNECTIONS", 4000, low=1), possible // FILES_PER_CONNECTION)
-    return Connections(most, env.integer("TRIMTAB_ADDRESS_CONNECTIONS", 1000, low=1))
+    most_per_address = env.integer("TRIMTAB_ADDRESS_CONNECTIONS", 1000, low=1)
+    return Connections(most, most_per_address, is_behind_proxies=settings.TRUSTED_PROXIES > 0)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from webapp.web_server.stream import Stream
+from webapp.web_server.stream import Stream
 
 HEAD_SECONDS = 20
 """The longest time from the opening of a connection to the end of the head of its first request."""
@@ -69,12 +67,16 @@ class Connection:
 class Connections:
     """All open connections, bounded in total and by the client's address."""
 
-    def __init__(self, most: int, most_per_address: int) -> None:
+    def __init__(self, most: int, most_per_address: int, is_behind_proxies: bool = False) -> None:
         self._most, self._most_per_address = most, most_per_address
+        self.is_behind_proxies = is_behind_proxies
+        """True if only a request says whose it is: the connection is the proxy's."""
         self._all: set[Connection] = set()
         self._of: defaultdict[str, set[Connection]] = defaultdict(set)
         self.held_bytes = 0
         self._held_bytes_of: Counter[str] = Counter()
+        self.is_ending = False
+        """True once each connection ends with the answer that is under way."""
 
     def __len__(self) -> int:
         return len(self._all)

@@ -9,11 +9,12 @@ import re
 import time
 from email.utils import formatdate
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from webapp.http.addresses import UNKNOWN, find_client_address, to_network
 from webapp.http.gathered import WholeRequest
 from webapp.http.problems import Problem
+from webapp.web_server.answering import Answering
 from webapp.web_server.application import (
     WITHOUT_CONTENT,
     HttpAnswer,
@@ -21,11 +22,8 @@ from webapp.web_server.application import (
     make_environ,
     to_answer,
 )
-from webapp.web_server.connections import Connection
-
-if TYPE_CHECKING:
-    from webapp.web_server.server import WebServer
-    from webapp.web_server.stream import RequestHead
+from webapp.web_server.connections import Connection, Connections
+from webapp.web_server.stream import RequestHead
 
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """The largest body of any request; the application has lower limits for most."""
@@ -64,8 +62,15 @@ SLOW = Problem(408, "The body arrived too slowly.", "body", "Send it again.")
 class Exchange:
     """Begins with the head of a request, and ends with the answer."""
 
-    def __init__(self, server: WebServer, connection: Connection, head: RequestHead) -> None:
-        self._server, self.connection, self._head = server, connection, head
+    def __init__(
+        self,
+        answering: Answering,
+        connections: Connections,
+        connection: Connection,
+        head: RequestHead,
+    ) -> None:
+        self._answering, self._connections = answering, connections
+        self.connection, self._head = connection, head
         self.connection.end = self.end
         self._body: IO[bytes] = io.BytesIO()
         self._body_bytes = self._discarded_bytes = 0
@@ -83,17 +88,15 @@ class Exchange:
         elif self._nobody_reads_the_body():
             # The application knows how to say so; it asks for the length before the body.
             self._is_unread = True
-            self._server.spawn(self._answer(), self.connection)
+            self._answering.spawn(self._answer(), self.connection)
         elif (self._head.headers.get("expect") or "").lower() == "100-continue":
             self.connection.stream.go_on()
 
     def _claim(self) -> bool:
-        """Count the connection for the request's client. Behind proxies only a request says whose
-        it is; the connection is the proxy's.
-        """
-        if not self._server.is_behind_proxies:
+        """Count the connection for the request's client."""
+        if not self._connections.is_behind_proxies:
             return True
-        return self._server.connections.claim(self.connection, to_network(self._address()))
+        return self._connections.claim(self.connection, to_network(self._address()))
 
     def _address(self) -> str:
         forwarded = self._head.headers.get("x-forwarded-for") or ""
@@ -118,7 +121,7 @@ class Exchange:
         self._body_bytes += len(chunk)
         if self._body_bytes > MOST_BODY_BYTES:  # only a body in chunks gets here
             self.refuse(TOO_LONG)
-        elif self._server.connections.hold(self.connection, len(chunk)):
+        elif self._connections.hold(self.connection, len(chunk)):
             self._keep(chunk)
         else:
             self.refuse(FULL)
@@ -134,7 +137,7 @@ class Exchange:
         self._is_received.set()
         if not self.is_answered_early:
             self._body.seek(io.SEEK_SET)
-            self._server.spawn(self._answer(), self.connection)
+            self._answering.spawn(self._answer(), self.connection)
 
     @property
     def is_answered_early(self) -> bool:
@@ -156,8 +159,8 @@ class Exchange:
         """Refuse the request without the application and without the rest of the body."""
         self._is_refused = True
         self._body.close()
-        self._server.connections.release(self.connection)
-        self._server.spawn(self._deliver(to_answer(problem.response())), self.connection)
+        self._connections.release(self.connection)
+        self._answering.spawn(self._deliver(to_answer(problem.response())), self.connection)
 
     def end(self) -> None:
         """End the exchange, because its connection is too slow."""
@@ -169,20 +172,20 @@ class Exchange:
 
     async def _answer(self) -> None:
         self.connection.work()
-        if self._server.gathering.takes(self._head):
+        if self._answering.gathering.takes(self._head):
             asked = WholeRequest(
                 self._head.target, self._head.headers, self._body.read(), self._address()
             )
-            answer = await self._server.answer_gathered(asked)
+            answer = await self._answering.answer_gathered(asked)
         else:
-            answer = await self._server.answer_request(self._environ())
+            answer = await self._answering.answer_request(self._environ())
         self._body.close()
-        self._server.connections.release(self.connection)
+        self._connections.release(self.connection)
         self.connection.move()
         await self._deliver(answer)
 
     def _environ(self) -> dict[str, Any]:
-        environ = make_environ(self._head, self.connection.peer, self._server.name, self._body)
+        environ = make_environ(self._head, self.connection.peer, self._answering.name, self._body)
         if self._is_chunked and not self._is_unread:
             del environ["HTTP_TRANSFER_ENCODING"]
             environ["CONTENT_LENGTH"] = str(self._body_bytes)
@@ -191,13 +194,13 @@ class Exchange:
     async def _deliver(self, answer: HttpAnswer) -> None:
         """Send the answer. After that, the connection belongs to the next request."""
         is_cut_off = self.is_answered_early
-        is_kept = self._head.is_kept and answer.has_an_end and not self._server.is_ending
+        is_kept = self._head.is_kept and answer.has_an_end and not self._connections.is_ending
         is_last = is_cut_off or not is_kept
         try:
             await self._send(answer, is_last)
         finally:
             if answer.rest is not None:
-                await self._server.in_file_thread(answer.rest.close)
+                await self._answering.in_file_thread(answer.rest.close)
         self._log(answer)
         if is_cut_off:
             await self._is_received.wait()
@@ -206,8 +209,8 @@ class Exchange:
         if is_last:
             self.connection.stream.close()
             return
-        if self._server.is_behind_proxies:
-            self._server.connections.unclaim(self.connection)
+        if self._connections.is_behind_proxies:
+            self._connections.unclaim(self.connection)
         self.connection.wait()
         self.connection.stream.done()
 
@@ -218,7 +221,7 @@ class Exchange:
         await stream.send(self._head_of(answer, is_last) + chunk)
         while has_content and answer.rest is not None:
             self.connection.count_moved(len(chunk))
-            chunk = await self._server.read(answer)
+            chunk = await self._answering.read(answer)
             if not chunk:
                 break
             await stream.send(chunk)

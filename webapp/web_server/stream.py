@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 from httptools import (
@@ -20,10 +20,6 @@ from httptools import (
     HttpParserUpgrade,
     HttpRequestParser,
 )
-
-if TYPE_CHECKING:
-    from webapp.web_server.exchange import Exchange
-    from webapp.web_server.server import WebServer
 
 MOST_HEAD_BYTES = 64 * 1024
 """The largest head; also the most bytes around a body in chunks, from one chunk to the next."""
@@ -56,6 +52,37 @@ class _Malformed:
     why: str
 
 
+class Receiver(Protocol):
+    """Receiver of one request from its stream."""
+
+    @property
+    def is_answered_early(self) -> bool:
+        """True if the request is answered without its body, which is discarded."""
+
+    def head_received(self) -> None: ...
+
+    def data_received(self, chunk: bytes) -> None: ...
+
+    def finish(self) -> None:
+        """Note that all of the request is here."""
+
+    def is_cut_short(self) -> None:
+        """Note that nothing useful follows in the body, so the answer needn't wait for the rest."""
+
+    def on_connection_close(self) -> None:
+        """End, because the connection closed while the request was arriving."""
+
+
+class StreamOwner(Protocol):
+    """Owner of streams, with a receiver for each of their requests."""
+
+    def open_connection(self, stream: Stream, transport: asyncio.Transport) -> None: ...
+
+    def begin_exchange(self, stream: Stream, head: RequestHead) -> Receiver: ...
+
+    def remove_connection(self, stream: Stream) -> None: ...
+
+
 _END = None
 _Event = RequestHead | bytes | _Malformed | None
 """One parsed item: a head, a piece of a body, the end of a request, or nonsense."""
@@ -66,13 +93,13 @@ class Stream(asyncio.Protocol):
     its answer waits unparsed, and nothing more is read meanwhile: as objects, requests take thirty
     times as much memory as their bytes."""
 
-    def __init__(self, server: WebServer) -> None:
-        self._server = server
+    def __init__(self, owner: StreamOwner) -> None:
+        self._owner = owner
         self._parser = HttpRequestParser(self)
         self._ahead, self._at = b"", 0
         """The bytes that were read, and how far they are parsed."""
         self._events: deque[_Event] = deque()
-        self._exchange: Exchange | None = None
+        self._exchange: Receiver | None = None
         self._is_received = False
         """True once all of the exchange's request is here."""
         self._is_deaf = False
@@ -95,7 +122,7 @@ class Stream(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         # Writing is paused as long as the kernel hasn't taken all.
         self._transport.set_write_buffer_limits(0)
-        self.connection = self._server.open_connection(self, self._transport)
+        self._owner.open_connection(self, self._transport)
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
@@ -112,7 +139,7 @@ class Stream(asyncio.Protocol):
         self._drained.set()
         if self._exchange is not None and not self._is_received:
             self._exchange.on_connection_close()
-        self._server.remove_connection(self.connection)
+        self._owner.remove_connection(self)
 
     def pause_writing(self) -> None:
         self._drained.clear()
@@ -244,7 +271,7 @@ class Stream(asyncio.Protocol):
             self._refuse(event.why)
         elif isinstance(event, RequestHead):
             self._is_received = False
-            self._exchange = self._server.begin_exchange(self, event)
+            self._exchange = self._owner.begin_exchange(self, event)
             self._exchange.head_received()
         elif self._exchange is not None:
             if event is _END:

@@ -15,9 +15,6 @@ from types import MappingProxyType
 
 from advisor.pricing.providers.provider import Provider, Service
 
-DEFAULT = "aws"
-"""The provider of a machine whose agent reports an instance type only."""
-
 
 @cache
 def providers() -> Mapping[str, Provider]:

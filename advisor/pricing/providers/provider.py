@@ -9,6 +9,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import REFRESHED, PriceKey, PriceRow
 
 MACHINE = "machine"
@@ -121,8 +122,14 @@ class Provider:
         """Return the key of a price to estimate an unknown one from; None if not possible."""
         return None
 
-    def estimates(self, key: PriceKey, rows: Iterable[PriceRow]) -> Iterator[PriceRow]:
-        """Prices of `key`, estimated from the rows of `priced_like(key)`."""
+    def estimates(
+        self, key: PriceKey, machine: InstanceType | None, rows: Iterable[PriceRow]
+    ) -> Iterator[PriceRow]:
+        """Yield prices of `key`, estimated from the rows of `priced_like(key)`.
+
+        Args:
+            machine: what is known of its hardware.
+        """
         return iter(())
 
     def has_credentials(self) -> bool:

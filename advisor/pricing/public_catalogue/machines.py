@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import date
 
-from advisor.pricing.catalogue import GIB, InstanceType
+from advisor.pricing.catalogue import GIB
 from advisor.pricing.gpus import GpuModel, gpu_model, gpu_models
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.public_catalogue.lines import CatalogueLine
 from advisor.pricing.public_catalogue.offers import SOURCE
 

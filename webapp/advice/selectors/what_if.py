@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from django.utils import timezone
 
 from advisor.advice.purchase import checkpoint_seconds
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.recommend import with_gpus
 from advisor.sizing.candidates import Candidate
 from advisor.sizing.demand import PRESETS, Demand, demand_of, missing_for_demand
 from advisor.sizing.other_gpus import rung_of
 from advisor.whatif import WhatIfAnswer, WhatIfQuestion, what_if
-from webapp.advice.advising import evidence_from
 from webapp.advice.selectors.checked import judgement_from_row
+from webapp.advice.selectors.speed_evidence import evidence_from
 from webapp.analysis.models import Judgement
 from webapp.analysis.successive import circumstances
 from webapp.measurements.selectors.evidence import evidence_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from advisor.comparison.wording import display_seconds
+from advisor.durations import display_seconds
 from webapp.analysis.selectors.work import readable_seconds
 from webapp.runs.models import Run
 

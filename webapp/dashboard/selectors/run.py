@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from advisor.pricing.providers import DEFAULT
+from advisor.pricing.machine import DEFAULT_PROVIDER
 from advisor.sizing.doubt import doubts, fitting_types
 from webapp.advice.models import RealisedSaving, Recommendation
 from webapp.advice.selectors.candidates import RecommendationDetails, advice
@@ -236,7 +236,7 @@ class RunPage:
         if not self.nodes:
             return []
         node = facts(self.nodes[0])
-        types = catalogue_in(node.region, node.provider or DEFAULT)
+        types = catalogue_in(node.region, node.provider or DEFAULT_PROVIDER)
         return fitting_types(node, types.values())
 
     @property

@@ -20,6 +20,7 @@ from webapp.mlflow_api.errors import invalid_parameter, missing_resource
 from webapp.mlflow_api.labels import MOST_SENT_CHARS
 from webapp.mlflow_api.models import Feed, TrackedRun
 from webapp.quotas import admission
+from webapp.quotas.amounts import UploadAmounts
 from webapp.runs import registration
 from webapp.runs.models import Job
 
@@ -71,7 +72,7 @@ def _saved(job: Job) -> Job:
 def _measured(token: Token, tracked: TrackedRun, agent: dict[str, Any]) -> TrackedRun | None:
     """Return the agent's own run, or None if another one of the program already is."""
     run_id = UUID(agent["run"])
-    taken = admission.UploadAmounts(run_id, own_runs.is_new_run(token.workspace, run_id), 0)
+    taken = UploadAmounts(run_id, own_runs.is_new_run(token.workspace, run_id), 0)
     known = TrackedRun.objects.filter(pk=run_id, run__workspace=token.workspace).first()
     if known is not None and known.agent.get("session") == agent["session"]:
         return None

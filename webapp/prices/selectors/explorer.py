@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from advisor.pricing.availability import Availability, availability
 from advisor.pricing.book import PriceBook, PricedAt
-from advisor.pricing.catalogue import InstanceType, catalogue
+from advisor.pricing.catalogue import catalogue
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers import machine_name
 from advisor.pricing.staleness import Staleness, staleness

@@ -7,6 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey, PriceRow
 from advisor.pricing.providers.aws import sagemaker
 from advisor.pricing.providers.aws.services import (
@@ -43,8 +44,10 @@ class Aws(Provider):
     def priced_like(self, key: PriceKey) -> PriceKey | None:
         return sagemaker.ec2_key(key)
 
-    def estimates(self, key: PriceKey, rows: Iterable[PriceRow]) -> Iterator[PriceRow]:
-        return sagemaker.estimates(key, rows)
+    def estimates(
+        self, key: PriceKey, machine: InstanceType | None, rows: Iterable[PriceRow]
+    ) -> Iterator[PriceRow]:
+        return sagemaker.estimates(key, machine, rows)
 
     def has_credentials(self) -> bool:
         from advisor.pricing.providers.aws import pages

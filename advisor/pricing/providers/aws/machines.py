@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from advisor.pricing.catalogue import InstanceType
 from advisor.pricing.gpus import gpu_model
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.providers.aws.services import NAME
 
 SOURCE = "ec2:DescribeInstanceTypes"

@@ -11,7 +11,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from advisor.pricing.catalogue import InstanceType
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey
 from advisor.pricing.providers.aws.machines import read_machine
 from advisor.pricing.providers.aws.offers import SERVICE_CODES, filters, offer

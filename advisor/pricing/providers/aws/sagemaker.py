@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType
 
 from advisor.pricing.bundled import TABLES
-from advisor.pricing.catalogue import catalogue
+from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey, PriceRow
 from advisor.pricing.providers.aws.services import EC2, NAME, SAGEMAKER, SAGEMAKER_PREFIX
 
@@ -43,14 +43,12 @@ def _ratios() -> MappingProxyType[tuple[str, str], PriceRatio]:
         )
 
 
-def ratio(instance_type: str) -> PriceRatio | None:
-    """Return the ratio for `p4d.24xlarge` or `ml.p4d.24xlarge`; None for an unknown type."""
-    name = instance_type.removeprefix(SAGEMAKER_PREFIX)
-    machine = catalogue().get(name)
+def _ratio(machine: InstanceType | None) -> PriceRatio | None:
+    """Return the machine's ratio; None for an unknown machine."""
     if machine is None:
         return None
     kind = "accelerated" if machine.gpu_count else "cpu"
-    places = (("type", name), ("family", machine.family), ("class", kind))
+    places = (("type", machine.name), ("family", machine.family), ("class", kind))
     return next((_ratios()[place] for place in places if place in _ratios()), None)
 
 
@@ -61,9 +59,11 @@ def ec2_key(key: PriceKey) -> PriceKey | None:
     return replace(key, service=EC2, instance_type=key.instance_type.removeprefix(SAGEMAKER_PREFIX))
 
 
-def estimates(key: PriceKey, ec2_rows: Iterable[PriceRow]) -> Iterator[PriceRow]:
+def estimates(
+    key: PriceKey, machine: InstanceType | None, ec2_rows: Iterable[PriceRow]
+) -> Iterator[PriceRow]:
     """Yield training prices of `key` from the list prices of the same machine on EC2."""
-    usual = ratio(key.instance_type)
+    usual = _ratio(machine)
     if usual is None:
         return
     words = f"{usual.value.normalize():f} x EC2, the usual ratio of this {usual.scope}"
