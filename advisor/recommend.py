@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from types import MappingProxyType
 
 from advisor.advice.buying import AS_NOW, Buying, buy_differently
 from advisor.advice.causes import RootCause, causes
@@ -38,46 +37,65 @@ LEAK = "host_memory_leak"
 HIDING_SHARE = 0.25
 """The share of the time from which on stalls hide what machine the run needs (ours)."""
 NO_EVIDENCE = SpeedEvidence()
-__all__ = ["Recommendation", "RuleJudgement", "recommend", "with_gpus"]
+__all__ = ["AdvisedRun", "Market", "Recommendation", "RuleJudgement", "recommend", "with_gpus"]
+
+
+@dataclass(frozen=True)
+class AdvisedRun:
+    """A run with what its analysis found.
+
+    Attributes:
+        demand: its resource use; None if it wasn't measured or its nodes differ. Then no other
+            machine is recommended, nor while the run's memory grows without end.
+        spending: without a price no saving in money is given. Of the recent runs of the job it
+            holds those that have a price, this one included.
+        speed: of the training loop; None: not measured.
+        interrupted: how often a node like the run's is; None: too little is known.
+        recovered: what a fix of each finding gives back, by rule.
+    """
+
+    judgements: Sequence[RuleJudgement]
+    demand: Demand | None
+    spending: Spending
+    speed: LoopSpeed | None = None
+    interrupted: InterruptionRate | None = None
+    recovered: Mapping[str, RecoverablePart] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Market:
+    """The machines that may be had.
+
+    Attributes:
+        as_of: the time whose prices and availability count; aware.
+        may_buy: other ways and regions in which the workspace may buy the same machines.
+    """
+
+    book: PriceBook
+    catalogue: Mapping[str, InstanceType]
+    as_of: datetime
+    may_buy: Buying = AS_NOW
 
 
 def recommend(
-    judgements: Sequence[RuleJudgement],
-    demand: Demand | None,
-    cost_usd: Decimal | None,
-    duration_seconds: float,
-    recent_costs_usd: Sequence[Decimal],
-    book: PriceBook,
-    catalogue: Mapping[str, InstanceType],
-    as_of: datetime,
-    preset: Preset = BALANCED,
-    may_buy: Buying = AS_NOW,
+    run: AdvisedRun,
+    market: Market,
     evidence: SpeedEvidence = NO_EVIDENCE,
-    speed: LoopSpeed | None = None,
-    interrupted: InterruptionRate | None = None,
-    recovered: Mapping[str, RecoverablePart] = MappingProxyType({}),
+    preset: Preset = BALANCED,
 ) -> list[Recommendation]:
     """Return the recommendations from one run, in the order in which to follow them.
 
     Each saving is for that change alone; `advice.order.joint_saving_usd` tells what several save.
 
     Args:
-        demand: the run's resource use; None if it wasn't measured or its nodes differ. Then no
-            other machine is recommended, nor while the run's memory grows without end.
-        cost_usd: the run's cost; None: no price, and no saving in money is given.
-        recent_costs_usd: of the job's priced runs of the last 30 days, including this one.
-        as_of: the time whose prices and availability count; aware.
-        may_buy: other ways and regions in which the workspace may buy the same machines.
-        evidence: what probes and other jobs tell about the speed on other GPU models.
-        speed: of the run's training loop; None: not measured.
-        interrupted: how often a node like the run's is; None: too little is known.
-        recovered: what a fix of each finding gives back, by rule.
+        evidence: what probes and other jobs tell about the speed on other machines.
     """
-    spending = Spending(cost_usd, duration_seconds, tuple(recent_costs_usd))
-    found = causes(judgements, recovered)
+    judgements, demand, spending, speed = run.judgements, run.demand, run.spending, run.speed
+    book, catalogue, as_of = market.book, market.catalogue, market.as_of
+    found = causes(judgements, run.recovered)
     loader = fix_input_pipeline(found, spending, demand, catalogue)
     nodes = demand.node_count if demand else 1
-    saved = save_interval(judgements, found, spending, nodes, speed, interrupted)
+    saved = save_interval(judgements, found, spending, nodes, speed, run.interrupted)
     answered = SAVE_RULES if saved else ()
     rest = {rule: cause for rule, cause in found.items() if rule not in answered}
     others = fixes(rest, KINDS, spending)
@@ -89,12 +107,12 @@ def recommend(
         change = change_instance_type(spending, used, book, catalogue, as_of, preset, loader)
         if change is None or change.rung != SAME:
             measure = probe(spending, used, book, catalogue, as_of, preset, evidence)
-    bought = buy_differently(judgements, spending, demand, book, as_of, may_buy)
+    bought = buy_differently(judgements, spending, demand, book, as_of, market.may_buy)
     told = FULL_PRECISION in found
     faster = None if told else mixed_precision(judgements, spending, speed)
     kept = [each for each in (loader, saved, *others, faster, shared, *bought) if each is not None]
-    ordered = _in_order([*kept, *([change] if change else [])], cost_usd)
-    if cost_usd is None:
+    ordered = _in_order([*kept, *([change] if change else [])], spending.cost_usd)
+    if spending.cost_usd is None:
         ordered = _by_time(ordered, found)
     return ordered if measure is None else _with_probe(ordered, measure)
 

@@ -14,6 +14,7 @@ from advisor import machine
 from advisor.advice.checked import CheckedLine, checked_lines, conclusion
 from advisor.advice.inputs import Input, KnownPrices, machine_inputs
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
+from advisor.advice.recommendation import Spending
 from advisor.costing.billing import bill_use, notes_of
 from advisor.costing.cost import NodeUse, RunCost, cost_of_run
 from advisor.costing.notes import notes
@@ -25,7 +26,7 @@ from advisor.offline.reading import StoredRun
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import catalogue
-from advisor.recommend import Recommendation, recommend
+from advisor.recommend import AdvisedRun, Market, Recommendation, recommend
 from advisor.sizing.demand import Preset, demand_of
 from advisor.sizing.doubt import price_doubts
 from advisor.store.frames import load_frame
@@ -198,18 +199,14 @@ def _recommendations(
         return []
     is_recent = timeline.started_at >= as_of - RECENT
     nodes: Sequence[NodeFacts] = [node.facts for node in timeline.nodes]
-    return recommend(
+    recent = (cost.total_usd,) if is_recent and cost.total_usd is not None else ()
+    run = AdvisedRun(
         judgements,
         demand_of(nodes, measured, timeline.duration_seconds, timeline.started_at.date()),
-        cost.total_usd,
-        timeline.duration_seconds,
-        [cost.total_usd] if is_recent and cost.total_usd is not None else [],
-        book,
-        catalogue(),
-        as_of,
-        preset,
+        Spending(cost.total_usd, timeline.duration_seconds, recent),
         recovered=recovered,
     )
+    return recommend(run, Market(book, catalogue(), as_of), preset=preset)
 
 
 def _inputs(

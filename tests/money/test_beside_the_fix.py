@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.advice.order import joint_saving_usd
+from advisor.advice.recommendation import Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
-from advisor.recommend import Recommendation, recommend
+from advisor.recommend import AdvisedRun, Market, Recommendation, recommend
 from advisor.sizing.candidates import candidates
 from advisor.sizing.demand import Demand
 from rules.engine import Judgement
@@ -56,9 +57,10 @@ def waiting(share: float, least: float | None = None) -> Judgement:
 
 def advise(*judgements: Judgement, demand: Demand = FOUR_GPUS) -> dict[str, Recommendation]:
     cost = COST * Decimal(str(demand.duration_seconds / FOUR_GPUS.duration_seconds))
-    given = (judgements, demand, cost, demand.duration_seconds, [], BOOK, catalogue(), AS_OF)
     back = recovered(judgements, cost, demand.duration_seconds)
-    advised = recommend(*given, recovered=back)
+    spending = Spending(cost, demand.duration_seconds, ())
+    run = AdvisedRun(judgements, demand, spending, recovered=back)
+    advised = recommend(run, Market(BOOK, catalogue(), AS_OF))
     return {each.kind: each for each in advised}
 
 
@@ -93,7 +95,8 @@ def test_a_machine_that_does_not_hold_the_fixed_run_excludes_the_fix() -> None:
     cost = HOURS * Decimal("0.384")
     seconds = demand.duration_seconds
     back = recovered([waiting(0.5)], cost, seconds)
-    [kept] = recommend([waiting(0.5)], demand, cost, seconds, [], BOOK, two, AS_OF, recovered=back)
+    run = AdvisedRun([waiting(0.5)], demand, Spending(cost, seconds, ()), recovered=back)
+    [kept] = recommend(run, Market(BOOK, two, AS_OF))
     assert kept.change == {"instance_type": "m5.large", "node_count": 1}
     assert kept.evidence[-2].startswith("Not together with the fix of the input pipeline")
     assert kept.evidence[-1].startswith("Or: Load data in parallel")

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from advisor.advice.buying import Buying
 from advisor.advice.commitment import MachineUse, busy_shares, count_committed
 from advisor.advice.order import joint_saving_usd
-from advisor.advice.recommendation import Recommendation
+from advisor.advice.recommendation import Recommendation, Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.pricing.price import OWN_RATE, PriceKey, PriceRow
-from advisor.recommend import recommend
+from advisor.recommend import AdvisedRun, Market, recommend
 from advisor.sizing.demand import Demand
 
 AS_OF = datetime(2026, 8, 22, tzinfo=UTC)
@@ -65,7 +65,8 @@ def advise(*rows: PriceRow, **allowed: Any) -> dict[str, Recommendation]:
     book = PriceBook([price("0.40"), *rows])
     may_buy = Buying(**allowed)
     cost = allowed.pop("cost_usd", NOW_USD)
-    found = recommend([], JOB, cost, 3600, [cost] * 10, book, catalogue(), AS_OF, may_buy=may_buy)
+    run = AdvisedRun([], JOB, Spending(cost, 3600, (cost,) * 10))
+    found = recommend(run, Market(book, catalogue(), AS_OF, may_buy))
     return {each.kind: each for each in found}
 
 

@@ -10,12 +10,12 @@ from decimal import Decimal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.advice.recommendation import Recommendation
+from advisor.advice.recommendation import Recommendation, Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.pricing.price import PriceKey, PriceRow
-from advisor.recommend import recommend
+from advisor.recommend import AdvisedRun, Market, recommend
 from advisor.sizing.demand import BALANCED, SAVE, Demand, Preset
 from rules.engine import Judgement
 from rules.rule import Numbers, Verdict
@@ -70,18 +70,9 @@ def change(
 ) -> Recommendation | None:
     judgements = [utilisation(busy, demand.gpus * demand.node_count), *more]
     seconds = demand.duration_seconds
-    advised = recommend(
-        judgements,
-        demand,
-        cost_usd,
-        seconds,
-        [],
-        book,
-        catalogue(),
-        as_of,
-        preset,
-        recovered=recovered(judgements, cost_usd, seconds),
-    )
+    back = recovered(judgements, cost_usd, seconds)
+    run = AdvisedRun(judgements, demand, Spending(cost_usd, seconds, ()), recovered=back)
+    advised = recommend(run, Market(book, catalogue(), as_of), preset=preset)
     return next((a for a in advised if a.kind == "change_instance_type"), None)
 
 

@@ -10,11 +10,12 @@ from decimal import Decimal
 
 import pytest
 
+from advisor.advice.recommendation import Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import GIB, Catalogue, catalogue
 from advisor.pricing.machine import InstanceType
 from advisor.pricing.price import PriceKey, PriceRow
-from advisor.recommend import Recommendation, recommend
+from advisor.recommend import AdvisedRun, Market, Recommendation, recommend
 from advisor.sizing.demand import BALANCED, SAVE, Demand, Preset
 
 AS_OF = datetime(2026, 8, 22, tzinfo=UTC)
@@ -41,7 +42,8 @@ def proposed(
     book = PriceBook([PriceRow(keys[n], usd, since, None, "list") for n, usd in prices.items()])
     demand = Demand(cores, GIB, 0, 3600, NOW.name, "us-east-1")
     machines = Catalogue({NOW.name: NOW, other.name: other})
-    recommendations = recommend([], demand, Decimal(cost), 3600, [], book, machines, AS_OF, preset)
+    run = AdvisedRun([], demand, Spending(Decimal(cost), 3600, ()))
+    recommendations = recommend(run, Market(book, machines, AS_OF), preset=preset)
     return recommendations[0] if recommendations else None
 
 

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv
 
 from advisor.advice.checkpointing import SAVE_INTERVAL
+from advisor.advice.recommendation import Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.probing.bootstrap import Rate
 from advisor.probing.loop_speed import LoopSpeed
-from advisor.recommend import Recommendation, recommend
+from advisor.recommend import AdvisedRun, Market, Recommendation, recommend
 from advisor.sizing.demand import Demand
 from advisor.sizing.interruptions import InterruptionRate, SeenInterruptions, interruption_rate
 from advisor.sizing.spot import Interruptions, best_interval_seconds
@@ -165,19 +166,17 @@ def advise(
     usd: str | None = "8",
 ) -> dict[str, Recommendation]:
     cost_usd = None if usd is None else Decimal(usd)
-    found = recommend(
+    recent = () if cost_usd is None else (cost_usd,) * 3
+    run = AdvisedRun(
         [judged],
         JOB,
-        cost_usd,
-        36_000,
-        [] if cost_usd is None else [cost_usd] * 3,
-        PriceBook([]),
-        catalogue(),
-        datetime(2026, 11, 1, tzinfo=UTC),
-        speed=speed,
-        interrupted=interrupted,
-        recovered=recovered([judged], cost_usd, 36_000),
+        Spending(cost_usd, 36_000, recent),
+        speed,
+        interrupted,
+        recovered([judged], cost_usd, 36_000),
     )
+    market = Market(PriceBook([]), catalogue(), datetime(2026, 11, 1, tzinfo=UTC))
+    found = recommend(run, market)
     return {each.kind: each for each in found}
 
 

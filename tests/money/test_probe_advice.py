@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.advice.recommendation import MOST_RISK_MAILED, Recommendation
+from advisor.advice.recommendation import MOST_RISK_MAILED, Recommendation, Spending
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
-from advisor.recommend import recommend
+from advisor.recommend import AdvisedRun, Market, recommend
 from advisor.sizing.demand import Demand
 from advisor.sizing.other_gpus import SpeedEvidence
 from advisor.speed.knowledge import Knowledge
@@ -35,17 +35,10 @@ def advise(
     demand: Demand = JOB,
     cost: Decimal = COST,
 ) -> dict[str, Recommendation]:
-    advised = recommend(
-        [utilisation({"n/gpu0": busy}, 1)],
-        demand,
-        cost,
-        demand.duration_seconds,
-        [cost] * runs,
-        BOOK,
-        catalogue(),
-        AS_OF,
-        evidence=evidence or SpeedEvidence(),
-    )
+    spending = Spending(cost, demand.duration_seconds, (cost,) * runs)
+    run = AdvisedRun([utilisation({"n/gpu0": busy}, 1)], demand, spending)
+    market = Market(BOOK, catalogue(), AS_OF)
+    advised = recommend(run, market, evidence or SpeedEvidence())
     return {each.kind: each for each in advised}
 
 

@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.advice.buying import Buying
+from advisor.advice.buying import AS_NOW, Buying
 from advisor.advice.checked import checked_lines, conclusion
 from advisor.advice.inputs import Input
 from advisor.advice.kinds import KINDS
 from advisor.advice.order import counted_saving_usd, joint_saving_usd
-from advisor.advice.recommendation import MEASURED, MOST_RISK_MAILED, SAME
+from advisor.advice.recommendation import MEASURED, MOST_RISK_MAILED, SAME, Spending
 from advisor.money import NANO_USD
 from advisor.pricing.book import PriceBook
 from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.pricing.price import PriceRow
-from advisor.recommend import Recommendation, recommend
+from advisor.recommend import AdvisedRun, Market, Recommendation, recommend
 from advisor.sizing.cpu import RatioInterval
-from advisor.sizing.demand import SAFE, Demand
+from advisor.sizing.demand import BALANCED, SAFE, Demand, Preset
 from advisor.sizing.other_gpus import SpeedEvidence
 from rules.category import OVERVIEW
 from rules.engine import Judgement
@@ -71,11 +71,16 @@ def advise(
     cost_usd: Decimal | None = COST,
     recent_costs_usd: Sequence[Decimal] = (COST, COST, COST),
     book: PriceBook = BOOK,
+    may_buy: Buying = AS_NOW,
+    preset: Preset = BALANCED,
     **more: Any,
 ) -> dict[str, Recommendation]:
     seconds = demand.duration_seconds if demand else 3600.0
-    given = (judgements, demand, cost_usd, seconds, recent_costs_usd, book, catalogue(), AS_OF)
-    recommendations = recommend(*given, recovered=recovered(judgements, cost_usd, seconds), **more)
+    spending = Spending(cost_usd, seconds, tuple(recent_costs_usd))
+    back = recovered(judgements, cost_usd, seconds)
+    run = AdvisedRun(judgements, demand, spending, recovered=back, **more)
+    market = Market(book, catalogue(), AS_OF, may_buy)
+    recommendations = recommend(run, market, preset=preset)
     return {recommendation.kind: recommendation for recommendation in recommendations}
 
 
@@ -404,4 +409,5 @@ def test_a_machine_that_the_job_ran_on_is_judged_by_what_was_measured_there() ->
 
 
 def _machines(evidence: SpeedEvidence) -> list[Recommendation]:
-    return recommend([], JOB, COST, 3600, [COST], BOOK, catalogue(), AS_OF, evidence=evidence)
+    run = AdvisedRun([], JOB, Spending(COST, 3600, (COST,)))
+    return recommend(run, Market(BOOK, catalogue(), AS_OF), evidence)

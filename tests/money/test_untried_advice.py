@@ -17,7 +17,7 @@ from advisor.pricing.bundled import bundled_prices
 from advisor.pricing.catalogue import GIB, catalogue
 from advisor.probing.bootstrap import Rate
 from advisor.probing.loop_speed import LoopSpeed
-from advisor.recommend import recommend
+from advisor.recommend import AdvisedRun, Market, recommend
 from advisor.sizing.demand import BALANCED, Demand
 from advisor.sizing.gpu_use import GpuUse
 from rules.engine import Judgement
@@ -67,8 +67,8 @@ def told(
         "idle_seconds@n0/gpu0": 3600.0 * (1 - busy),
     }
     judged = [_judged("input_bound", loop), _judged("low_gpu_utilization", gpu), *findings]
-    costs = [COST] * runs
-    found = recommend(judged, demand, COST, 3600, costs, BOOK, catalogue(), AS_OF, speed=speed)
+    run = AdvisedRun(judged, demand, Spending(COST, 3600, (COST,) * runs), speed)
+    found = recommend(run, Market(BOOK, catalogue(), AS_OF))
     return {each.kind: each for each in found}
 
 
@@ -153,10 +153,9 @@ def test_a_mig_profile_is_named_on_which_the_run_keeps_its_speed() -> None:
             f"idle_seconds@{gpu}": 2520.0,
         }
     cost = Decimal(30)
-    found = recommend(
-        [_judged("low_gpu_utilization", numbers)],
-        a100, cost, 3600, [cost] * 5, BOOK, catalogue(), AS_OF, speed=speed,
-    )  # fmt: skip
+    judged = [_judged("low_gpu_utilization", numbers)]
+    run = AdvisedRun(judged, a100, Spending(cost, 3600, (cost,) * 5), speed)
+    found = recommend(run, Market(BOOK, catalogue(), AS_OF))
     [shared] = [each for each in found if each.kind == "share_gpu"]
     assert any("nvidia-smi mig -cgi 3g.40gb,3g.40gb -C" in line for line in shared.how_to_apply)
 

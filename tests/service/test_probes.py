@@ -329,9 +329,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[SpeedEvidence]:
     """Return the evidence of each recommendation."""
     seen = []
 
-    def spy(*arguments, **more):
-        seen.append(more["evidence"])
-        return recommend(*arguments, **more)
+    def spy(run, market, evidence, preset):
+        seen.append(evidence)
+        return recommend(run, market, evidence, preset)
 
     monkeypatch.setattr("webapp.advice.advising.recommend", spy)
     return seen
@@ -359,9 +359,9 @@ def test_a_machine_without_gpus_that_was_probed_is_evidence_by_its_name(agent, t
 def test_how_much_steps_vary_is_measured_while_they_are_kept_one_by_one(agent, monkeypatch):
     speeds = []
 
-    def spy(*arguments, **more):
-        speeds.append(more["speed"])
-        return recommend(*arguments, **more)
+    def spy(run, market, evidence, preset):
+        speeds.append(run.speed)
+        return recommend(run, market, evidence, preset)
 
     monkeypatch.setattr("webapp.advice.advising.recommend", spy)
     Training(agent).upload()

@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from advisor.advice import checkpointing
 from advisor.advice.input_pipeline import RULE as INPUT_BOUND
+from advisor.advice.recommendation import Spending
 from advisor.costing.cost import RunCost
 from advisor.costing.recoverable import node_costs, recoverable_by_rule
 from advisor.pricing.catalogue import Catalogue
-from advisor.recommend import Recommendation, recommend
+from advisor.recommend import AdvisedRun, Market, Recommendation, recommend
 from advisor.sizing.demand import PRESETS, Demand, demand_of
 from advisor.sizing.interruptions import InterruptionRate
 from advisor.sizing.other_gpus import SpeedEvidence
@@ -64,32 +65,33 @@ def recommendations(outcome: Outcome) -> list[Recommendation]:
     demand = demand_of(
         machines, measured.figures, run.duration.total_seconds(), run.began_at.date()
     )
-    may_buy = allowed_for(run, demand, outcome.nodes, outcome.book, timezone.now())
+    now, duration_seconds = timezone.now(), run.duration.total_seconds()
     # Without a price no advice asks what other runs cost, or how fast other machines are.
     has_price = outcome.cost.total_usd is not None
-    return recommend(
+    advised = AdvisedRun(
         measured.judgements,
         demand,
-        outcome.cost.total_usd,
-        run.duration.total_seconds(),
-        _recent_costs_usd(run, outcome.nodes, measured.judgements, outcome.cost)
-        if has_price
-        else [],
-        book_for(run.workspace, demand, outcome.book),
-        _catalogue(run, demand),
-        timezone.now(),
-        PRESETS[run.workspace.preset],
-        may_buy=may_buy,
-        evidence=_evidence(outcome, demand) if has_price else SpeedEvidence(),
-        speed=measured.speed,
-        interrupted=_interrupted(run, demand, measured.judgements),
-        recovered=recoverable_by_rule(
-            measured.judgements,
-            measured.ledger,
-            run.duration.total_seconds(),
-            node_costs(outcome.cost),
+        Spending(
+            outcome.cost.total_usd,
+            duration_seconds,
+            tuple(_recent_costs_usd(run, outcome.nodes, measured.judgements, outcome.cost))
+            if has_price
+            else (),
+        ),
+        measured.speed,
+        _interrupted(run, demand, measured.judgements),
+        recoverable_by_rule(
+            measured.judgements, measured.ledger, duration_seconds, node_costs(outcome.cost)
         ),
     )
+    market = Market(
+        book_for(run.workspace, demand, outcome.book),
+        _catalogue(run, demand),
+        now,
+        allowed_for(run, demand, outcome.nodes, outcome.book, now),
+    )
+    evidence = _evidence(outcome, demand) if has_price else SpeedEvidence()
+    return recommend(advised, market, evidence, PRESETS[run.workspace.preset])
 
 
 def _catalogue(run: Run, demand: Demand | None) -> Catalogue:

@@ -18,6 +18,7 @@ from webapp.http.problems import Problem
 from webapp.ingest import bounds, explain, known_sessions, own_runs, segment_rows
 from webapp.ingest.upload import Upload
 from webapp.quotas import admission
+from webapp.runs import locks
 from webapp.runs.models import Segment
 
 
@@ -199,7 +200,7 @@ def _restore_object(upload: Upload, row: Segment, is_written: bool) -> None:
             return
         store.put(row.object_key, upload.body)
     with transaction.atomic():
-        run = own_runs.lock_own_run(upload.workspace, upload.run_id, upload.segment.job)
+        run = locks.run(upload.run_id)
         queue.queue_run(run)
         queue.enqueue_on_commit(run)
 
