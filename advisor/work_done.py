@@ -67,8 +67,8 @@ def _untimed(frame: RunFrame) -> list[tuple[Any, ...]]:
 
 
 def _kept_share(made: pd.DataFrame, lost: Lost) -> np.ndarray:
-    """Return the share of each row that counts: a single step does or doesn't, and of a second's
-    steps those do that are outside of lost time.
+    """Return the share of each row that counts: a single step counts or doesn't; of the steps of a
+    second, those outside lost time do.
     """
     share = np.ones(len(made))
     counts = made["count"].to_numpy(dtype=float)

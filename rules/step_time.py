@@ -1,4 +1,6 @@
-"""The time of the training steps, what of it was spent waiting for data, and what starved."""
+"""The time of the training steps: how much of it went to waiting for data, and how much to
+starvation.
+"""
 
 from __future__ import annotations
 

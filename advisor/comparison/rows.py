@@ -102,7 +102,7 @@ def metric_rows(
     """Return the rows of figures that at least one run has; a missing one shows a dash, never 0.
 
     Args:
-        is_compared: nothing forbids to compare the costs of the runs' work.
+        is_compared: nothing speaks against comparing the costs of the runs' work.
     """
     rows = _all_rows(a, b, work, metrics, is_compared)
     return (row for row in rows if row is not None)
@@ -134,8 +134,8 @@ def _all_rows(
 
 
 def _per_unit(work: SharedWork, is_compared: bool, is_same: bool) -> Iterator[MetricRow | None]:
-    """Yield the cost per unit and the work. Of different amounts of work only the growing part
-    compares: see `startup`.
+    """Yield the cost per unit and the work. For different amounts of work only the growing
+    part is comparable: see `startup`.
     """
     per_unit = COST_PER + work.unit.removesuffix("s")
     whole = FigureFormat(per_unit, display_usd_per_unit, True, is_compared=is_same)

@@ -147,7 +147,7 @@ def _machines(
     tally: Tally,
     state: str,
 ) -> list[_Machine]:
-    """Return each machine of the run, what is stated of it, and what of it is billed: those that
+    """Return each machine of the run, what is stated of it, and which part is billed: those that
     were recorded first, then the others that their platform names.
     """
     billing = stated.billing or AS_HELD

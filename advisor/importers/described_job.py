@@ -1,4 +1,4 @@
-"""SageMaker's description of a training job: its machines, and what of them is billed.
+"""SageMaker's description of a training job: its machines, and which part of their time is billed.
 
 A field that can't be used costs itself: a note names it, and the rest counts.
 """

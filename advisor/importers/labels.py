@@ -26,7 +26,7 @@ def metric(
 
 
 def parameters_of(said: Mapping[str, Any], tally: Tally) -> dict[str, Any]:
-    """Return what of it can be parameters: nested ones as `outer.inner`, lists as text."""
+    """Return the entries that can be parameters: nested ones as `outer.inner`, lists as text."""
     kept: dict[str, Any] = {}
     for name, value in _flat(said, "", 0):
         if not (name := to_printable_name(name)) or name in kept:
@@ -40,7 +40,7 @@ def parameters_of(said: Mapping[str, Any], tally: Tally) -> dict[str, Any]:
 
 
 def tags_of(said: Mapping[str, str], tally: Tally) -> dict[str, str]:
-    """Return what of it can be tags."""
+    """Return the entries that can be tags."""
     named = {to_printable_name(name): to_printable_name(value) for name, value in said.items()}
     kept = {name: value for name, value in list(named.items())[:MOST_LABELS] if name}
     tally.skip("tags", f"no name, that of another one, or more than {MOST_LABELS}",

@@ -52,7 +52,7 @@ HOUR = timedelta(hours=1)
 SEQ = 0
 """An import is one upload."""
 LONGEST = timedelta(days=30)
-"""The longest time of a recording. Further records are taken for damaged ones."""
+"""The longest time of a recording. Later records are taken to be damaged."""
 _MOST_SERIES = 4_000
 _MOST_HELD_EVENTS = 100_000
 """The most events that aren't written yet: 30 MB."""
@@ -132,7 +132,7 @@ class _Hour:
 
 
 class _Writer:
-    """One node's hours. Parts come in about the order of time, each kind for itself."""
+    """One node's hours. The parts of each kind come roughly in the order of time."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class _Writer:
         self._tally.lose(what, "before the first record, or more than 30 days after it", count)
 
     def _by_hour(self, times_ms: Whole) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the hours of these times, and which rows are of each."""
+        """Yield each hour of these times, with its rows."""
         inside = self._inside(times_ms)
         if not inside.any():
             return

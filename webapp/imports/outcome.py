@@ -14,7 +14,7 @@ from webapp.runs.models import Run
 def mark_import_failed(
     held: claims.WorkClaim[Import], why: str, left_out: Mapping[str, Any] | None = None
 ) -> None:
-    """Record that the upload can't be converted, and what of it was left out."""
+    """Record that the upload can't be converted, and what was left out."""
     result = {**held.row.result, **(left_out or {})}
     if claims.renew(held, stage="", result=result):
         claims.mark_failed(held, why)

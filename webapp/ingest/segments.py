@@ -87,7 +87,7 @@ def receipt_fields(upload: Upload, stored: SegmentReceipt) -> dict[str, Any]:
 
 
 class Batch:
-    """Several segments of one session, each of which is stored or refused for itself."""
+    """Several segments of one session, each of which is stored or refused on its own."""
 
     def __init__(self, bodies: Sequence[bytes], sent_at_ns: int | None) -> None:
         self._bodies, self._sent_at_ns = bodies, sent_at_ns

@@ -66,7 +66,7 @@ class Spend:
 
 
 class Spends:
-    """Entries by job and, if asked for, the runs' owner and tags. What jobs are called is read
+    """Entries by job and, if asked for, the runs' owner and tags. The names of jobs are read
     once, not with each run."""
 
     def __init__(self, workspace: Workspace, group: Sequence[str]) -> None:

@@ -323,6 +323,6 @@ class TrainingState:
 
 
 def _longest(loads: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
-    """Return the loads without the least telling one, in order."""
+    """Return the loads in order, without the one that tells least."""
     least = min(loads, key=lambda load: (load[3] != NOT_KNOWN, load[1]))
     return [load for load in loads if load is not least]

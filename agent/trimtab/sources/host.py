@@ -12,7 +12,7 @@ _FEWEST_TICKS = 5
 
 
 class HostCpu:
-    """`host.cpu_*_pct` (0..100 of all cores) and `cpu<N>.busy_pct`, since the read before."""
+    """`host.cpu_*_pct` (0..100 of all cores) and `cpu<N>.busy_pct`, since the previous read."""
 
     def __init__(self, path: str = "/proc/stat") -> None:
         self._file = ProcFile(path)

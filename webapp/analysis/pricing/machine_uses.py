@@ -26,7 +26,7 @@ def instance_types(nodes: Sequence[Node]) -> str:
 
 
 def node_use(node: Node) -> NodeUse:
-    """Return when the node was held, the run's share of the machine, and what of it is billed."""
+    """Return when the node was held, the run's share of the machine, and which part is billed."""
     use = NodeUse(
         node_key=node.key,
         price_key=price_key(node),

@@ -64,7 +64,7 @@ def _machine_starts(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def reprice_sharing_runs(runs: QuerySet[Run], **_: Any) -> None:
-    """Price runs again that shared a machine with deleted or restored `runs`, and these runs
+    """Reprice the runs that shared a machine with deleted or restored `runs`, and these runs
     themselves. Call in a transaction."""
     machines = Node.objects.filter(attempt__run__in=runs).values("machine_id")
     held = Node.objects.filter(machine_id__in=machines)
@@ -113,7 +113,7 @@ def neighbours(run: Run, nodes: Sequence[Node]) -> list[Node]:
 
 @cache
 def _others_on(machines: int) -> Models[Node]:
-    """Return the nodes of a workspace's other runs on so many machines."""
+    """Return the nodes of a workspace's other runs on these machines."""
     started_at, ended_at = (Slot(name, DateTimeField()) for name in ("started_at", "ended_at"))
     others = Node.objects.filter(
         attempt__run__started_at__lt=ended_at,
