@@ -28,6 +28,8 @@ MACHINE_TAGS = (
 )
 TRUNCATED = "trimtab.truncated"
 """The tag that names values of the run that were cut."""
+TRACES = "trimtab.traces"
+"""The tag of a run whose program traced."""
 _OWN_TAGS = ("mlflow.", OUR_TAGS)
 _CONSTANTS: dict[str, Any] = {"True": True, "False": False, "None": None}
 _NODE = r"[\w.\-]{1,100}"
@@ -109,7 +111,7 @@ def shown_tags(values: Mapping[str, str]) -> dict[str, str]:
     return {
         key[:short]: value[:short]
         for key, value in values.items()
-        if key == TRUNCATED or not key.startswith(_OWN_TAGS)
+        if key in (TRUNCATED, TRACES) or not key.startswith(_OWN_TAGS)
     }
 
 

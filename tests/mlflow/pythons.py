@@ -21,8 +21,10 @@ def python_with(requirement: str) -> str:
     """Return the Python of the bench's environment, which needs MLflow's server."""
     if named := os.environ.get(VARIABLES[requirement]):
         return named
-    # The server of MLflow 2 starts with SQLAlchemy 2.0 only.
-    more = ("sqlalchemy<2.1",) if requirement == "mlflow<3" else ()
+    # The server of MLflow 2 starts with SQLAlchemy 2.0 only, and its client's traces end with an
+    # OpenTelemetry of its time only.
+    older = ("sqlalchemy<2.1", "opentelemetry-sdk<1.36", "opentelemetry-api<1.36")
+    more = older if requirement == "mlflow<3" else ()
     return _kept(requirement, "psycopg[binary]", *more)
 
 

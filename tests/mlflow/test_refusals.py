@@ -28,7 +28,7 @@ UNKNOWN = (404, "ENDPOINT_NOT_FOUND")
         ("GET", "/api/2.0/mlflow/runs/create"),
         ("DELETE", "/api/2.0/mlflow/runs/get"),
         ("GET", "/api/3.0/mlflow/server-info"),
-        ("POST", "/api/3.0/mlflow/traces"),
+        ("PUT", "/api/3.0/mlflow/traces/tr-1"),
         ("POST", "/api/2.0/mlflow-artifacts/mpu/create/1/2"),
         ("PATCH", f"{STORE}/0/{'a' * 32}/artifacts/x"),
         ("POST", STORE),

@@ -161,6 +161,8 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "mlflow:file": {},
     "mlflow:list_files": {},
     "mlflow:elsewhere": {},
+    "mlflow:traces": {},
+    "mlflow:trace_file": {},
     # For Prometheus, which brings the operator's token.
     "background:metrics": {},
     "imports:sources": {"get": OWNERS, "post": OWNERS},

@@ -51,6 +51,10 @@ class Arguments:
         """Return the arguments with the fields that are in the URL."""
         return Arguments({**self._fields, **named})
 
+    def document(self) -> dict[str, Any]:
+        """Return all fields as they were sent."""
+        return dict(self._fields)
+
     def __contains__(self, name: str) -> bool:
         return self._fields.get(name) is not None
 

@@ -12,10 +12,11 @@ from webapp.ingest import artefacts, uploaders
 from webapp.mlflow_api import files
 from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.calling import answer
-from webapp.mlflow_api.errors import MlflowError
+from webapp.mlflow_api.errors import MlflowError, missing_resource
 from webapp.mlflow_api.files import ArtefactPath
 from webapp.mlflow_api.methods import METHODS
 from webapp.mlflow_api.rights import ANYBODY, FILES
+from webapp.mlflow_api.traces import find_answer, refuse_first
 
 _WITH_ID = re.compile(r"(logged-models)/(m-[0-9a-f]{32})(/\w+)?(?:/(.+))?\Z")
 
@@ -83,6 +84,32 @@ def file(request: HttpRequest, path: str) -> HttpResponseBase:
         return JsonResponse({})
 
     return answer(request, called, right.scopes if right else ANYBODY)
+
+
+@csrf_exempt
+def traces(request: HttpRequest, version: str, path: str) -> HttpResponseBase:
+    """Answers what programs that trace ask for."""
+    found = find_answer(request.method or "", version, path)
+
+    def called(token: Token) -> HttpResponseBase:
+        if found is None:
+            raise _unknown(request)
+        return JsonResponse(found(token, Arguments.from_request(request)))
+
+    return answer(request, called, ANYBODY)
+
+
+@csrf_exempt
+def trace_file(request: HttpRequest, of: str, path: str) -> HttpResponseBase:
+    """Answers clients before version 3 that write the spans of a trace."""
+
+    def called(token: Token) -> HttpResponseBase:
+        if request.method != "PUT":
+            raise missing_resource(f"No file {path[:200]}: Trimtab keeps no traces.")
+        refuse_first(token, of[:200])
+        return JsonResponse({})
+
+    return answer(request, called, ANYBODY)
 
 
 @csrf_exempt
