@@ -26,7 +26,6 @@ from advisor.importers.recording import NotImportableError, RecordedNode
 from advisor.importers.source import Source
 from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
-from advisor.store.index import to_ms
 
 FORMAT = "AMD SMI"
 _MOST_FILES = 100
@@ -72,11 +71,17 @@ _SERIES: dict[str, tuple[str, float]] = {
     "gfx_clock": ("sm_clock_mhz", 1.0),
     "mem_clock": ("memory_clock_mhz", 1.0),
     "vram_percent": ("memory_used_pct", 1.0),
+    # what scripts around either name them
+    "gpu_use_percent": ("busy_pct", 1.0),
+    "power_watts": ("power_watts", 1.0),
+    "power_cap_watts": ("power_limit_watts", 1.0),
 }
 """A column in lower case -> our series of the GPU, and the factor to its unit. Of two columns of
 one series, the first with a value counts."""
-_USED = {"vram total used memory (b)": 1.0, "used_vram": _MIB, "vram_used": _MIB}
-_SIZES = {"vram total memory (b)": 1.0, "total_vram": _MIB, "vram_total": _MIB}
+_USED = {"vram total used memory (b)": 1.0, "vram_used_bytes": 1.0}
+_USED |= {"used_vram": _MIB, "vram_used": _MIB}
+_SIZES = {"vram total memory (b)": 1.0, "vram_total_bytes": 1.0}
+_SIZES |= {"total_vram": _MIB, "vram_total": _MIB}
 """Columns of memory -> bytes of their unit, if a cell names none."""
 _UNITS = {"B": 1.0, "KB": 2.0**10, "MB": _MIB, "GB": _GIB, "MiB": _MIB, "GiB": _GIB}
 _MODELS = ("card series", "card model", "market_name")
@@ -169,10 +174,9 @@ class AmdSmiRecording(GpuRows):
             known = {*_KNOWN, *_MODELS, *_TIMES, *_GPU_COLUMNS, _PARTITION}
             if name not in known and place != head.gpu:
                 tally.skip("columns", "no series of ours", 1, name)
-        self._began_ms = self._interval_ms = 0
         first = next(self.rows(Tally()), None)
         if first is None:
-            self._count_ticks(stated)
+            self.count_ticks(stated, "record with `amd-smi monitor --csv --watch 1`")
             first = next(self.rows(Tally()), None)
         if first is None:
             next(self.rows(tally), None)  # counts the lines that are none
@@ -182,16 +186,14 @@ class AmdSmiRecording(GpuRows):
         tally.note("Times that name no zone count as UTC.")
 
     def rows(self, tally: Tally) -> Iterator[GpuRow]:
-        seen: set[int] = set()
-        tick = 0
+        clock = self.tick_clock()
         for head, cells, said_ms in self._lines(tally):
             gpu = _gpu(cells[head.gpu])
             if head.partition is not None and cells[head.partition] not in ("0", "N/A", ""):
                 tally.skip("lines", "of a partition of a GPU", 1, self._path)
                 continue
             if self._interval_ms and gpu is not None:
-                tick, seen = (tick + 1, {gpu}) if gpu in seen else (tick, seen | {gpu})
-                said_ms = self._began_ms + tick * self._interval_ms
+                said_ms = clock(gpu)
             if gpu is None or said_ms is None:
                 tally.skip("lines", "no time or GPU", 1, self._path)
                 continue
@@ -211,29 +213,12 @@ class AmdSmiRecording(GpuRows):
                 before, cells = _cells(text)
                 if (found := _head(cells)) is not None:
                     head = found
-                elif head is not None and len(cells) == len(head.columns):
+                elif head is not None and head.gpu < len(cells) <= len(head.columns):
+                    cells += [""] * (len(head.columns) - len(cells))
                     own = cells[head.time] if head.time is not None else before
                     yield head, cells, _time_ms(own) if own else above_ms
                 else:
-                    tally.skip("lines", "another number of columns than the head", 1, self._path)
-
-    def _count_ticks(self, stated: StatedFacts) -> None:
-        """Have ticks count from the stated begin, as the lines have no times."""
-        if not stated.interval_seconds:
-            raise NotImportableError(
-                "the lines have no times: say how far apart they are with --interval-seconds, and "
-                "when the first was printed with --started-at; or record with `amd-smi monitor "
-                "--csv --watch 1`"
-            )
-        self._interval_ms = max(round(stated.interval_seconds * 1000), 1)
-        self._began_ms = to_ms(stated.started_at or stated.imported_at)
-        self._tally.note(
-            "The lines have no times: they count as printed at the interval that was stated."
-        )
-        if stated.started_at is None:
-            self._tally.note(
-                "The files have no time of day. The run counts as begun when it was imported."
-            )
+                    tally.skip("lines", "no GPU, or more columns than the head", 1, self._path)
 
 
 def _candidates(source: Source) -> Iterator[str]:

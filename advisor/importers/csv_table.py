@@ -27,6 +27,7 @@ from advisor.importers.recording import (
 from advisor.importers.source import Source
 from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
+from advisor.importers.unrecognised import lists_jobs
 
 FORMAT = "CSV"
 TIME = "time"
@@ -41,10 +42,13 @@ _GPU = re.compile(r"gpu\d+(?=\.)")
 _TIMED = ("time", "timestamp", "_timestamp", "date")
 """Names of the column of times, if none is mapped to it."""
 
+_TIMELY, _BUSY = ("time", "date", "elapsed", "Date"), ("util", "busy", "usage", "GPU use")
+"""Words in the names of columns that fit an example of mapping."""
+
 
 def recognises(source: Source) -> bool:
     """Return whether a file with a fitting name has a head of several columns."""
-    return any(len(_head(source, path)) > 1 for path in _candidates(source))
+    return any(_is_table(source, path) for path in _candidates(source))
 
 
 def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> CsvRecording:
@@ -64,7 +68,7 @@ class CsvRecording(SamplesOnly):
     def __init__(self, source: Source, stated: StatedFacts, tally: Tally) -> None:
         super().__init__(tally)
         self._source, self._tally = source, tally
-        tables = (path for path in _candidates(source) if len(_head(source, path)) > 1)
+        tables = (path for path in _candidates(source) if _is_table(source, path))
         self._path, *others = tables
         tally.skip("files", "another table; import it alone", len(others))
         self._delimiter = _delimiter(source, self._path)
@@ -73,8 +77,7 @@ class CsvRecording(SamplesOnly):
         first = next(self._rows(Tally()), None)
         if first is None:
             next(self._rows(tally), None)  # counts the lines that are none
-            named = self._head[self._time]
-            raise NotImportableError(f"no line with a time in the column {named!r}")
+            raise NotImportableError(self._no_times())
         # A GPU that a column names is there, whether or not its use is known.
         gpus = {found[0] for name in self._series if (found := _GPU.match(name))}
         self.nodes = [RecordedNode("machine", first[0], gpus=len(gpus))]
@@ -94,6 +97,16 @@ class CsvRecording(SamplesOnly):
                 for n, (name, factor) in enumerate(zip(self._series, factors, strict=True))
             }
             yield Samples(cadence_ms or 1000, times_ms, columns)
+
+    def _no_times(self) -> str:
+        named = self._head[self._time]
+        lines = (_cells(line, self._delimiter) for line in islice(self._lines(Tally()), 1, None))
+        first = next((cells for cells in lines if len(cells) == len(self._head)), None)
+        said = f", which begins with {first[self._time][:40]!r}" if first else ""
+        return (
+            f"no line with a time in the column {named!r}{said}. Times are Unix seconds, or ISO "
+            "8601 such as 2026-11-24T08:00:00Z"
+        )
 
     def _rows(self, tally: Tally) -> Iterator[tuple[int, list[float]]]:
         last_ms = 0
@@ -117,6 +130,10 @@ class CsvRecording(SamplesOnly):
 def _candidates(source: Source) -> Iterator[str]:
     named = (path for path in source.sizes if path.lower().endswith((".csv", ".csv.gz")))
     return islice(named, _MOST_FILES)
+
+
+def _is_table(source: Source, path: str) -> bool:
+    return len(_head(source, path)) > 1 and not lists_jobs(_first_line(source, path))
 
 
 def _head(source: Source, path: str) -> list[str]:
@@ -178,12 +195,13 @@ def _places(
             tally.skip("columns", "no series of ours", 1, name)
     if time is None:
         raise NotImportableError(
-            "no column of times: map one, for example --column 'Date=time'. "
+            f"no column of times: map one, for example --column '{_like(head, _TIMELY)}=time'. "
             f"Columns: {_listed(head)}"
         )
     if not series:
+        example = f"{_like(head, _BUSY)}=gpu0.busy_pct"
         raise NotImportableError(
-            "no column is a series: map them, for example --column 'GPU use=gpu0.busy_pct'. "
+            f"no column is a series: map them, for example --column '{example}'. "
             f"Columns: {_listed(head)}"
         )
     return time, series
@@ -199,6 +217,12 @@ def _is_of_values(head: list[str]) -> bool:
     """Return whether the first line has numbers and times in place of names."""
     said = [cell for cell in head if cell]
     return bool(said) and all(cell[0].isdigit() or cell.startswith("[N/A") for cell in said)
+
+
+def _like(head: list[str], words: tuple[str, ...]) -> str:
+    """Return the file's own column that fits an example; the last word if none does."""
+    fitting = (name for word in words for name in head if word.lower() in name.lower())
+    return next(fitting, words[-1])
 
 
 def _listed(head: list[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor.importers.recording import (
     Floats,
+    NotImportableError,
     Part,
     RecordedMachine,
     RecordedNode,
@@ -19,12 +20,16 @@ from advisor.importers.recording import (
     cadence,
 )
 from advisor.importers.source import Source
+from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
+from advisor.store.index import to_ms
 
 MOST_GPUS = 64
 _TICKS_A_PART = 3600
 _LOOKED_AT = 5_000
 """Rows by which it is told which GPUs there are."""
+_PERCENTAGES = {"busy_pct", "memory_controller_busy_pct", "memory_used_pct"}
+"""Series of which no value can be below 0 or above 100."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,49 @@ class GpuRows(SamplesOnly, ABC):
         super().__init__(tally)
         self._models: dict[int, tuple[str, int]] = {}
         self._numbers: dict[int, int] = {}
+        self._began_ms = self._interval_ms = 0
 
     @abstractmethod
     def rows(self, tally: Tally) -> Iterator[GpuRow]:
         """Yield the rows in their order, and count the lines that are none."""
+
+    def count_ticks(self, stated: StatedFacts, instead: str) -> None:
+        """Have ticks count from the stated begin, as the lines have no times.
+
+        Raises:
+            NotImportableError: nobody says how far apart they are; `instead` is another way.
+        """
+        if not stated.interval_seconds:
+            raise NotImportableError(
+                "the lines have no times: say how far apart they are with --interval-seconds, and "
+                f"when the first was printed with --started-at; or {instead}"
+            )
+        self._interval_ms = max(round(stated.interval_seconds * 1000), 1)
+        self._began_ms = to_ms(stated.started_at or stated.imported_at)
+        self._tally.note(
+            "The lines have no times: they count as printed at the interval that was stated."
+        )
+        if stated.started_at is None:
+            self._tally.note(
+                "The files have no time of day. The run counts as begun when it was imported."
+            )
+
+    def tick_clock(self) -> Callable[[int], int]:
+        """Return what gives the next line's time by its GPU: a tick ends where one is named
+        again.
+        """
+        seen: set[int] = set()
+        tick_ms = self._began_ms
+
+        def time_ms(gpu: int) -> int:
+            nonlocal tick_ms
+            if gpu in seen:
+                seen.clear()
+                tick_ms += self._interval_ms
+            seen.add(gpu)
+            return tick_ms
+
+        return time_ms
 
     def number_gpus(self) -> None:
         """Number the GPUs of the file from 0: the run has those that were recorded."""
@@ -88,10 +132,17 @@ class GpuRows(SamplesOnly, ABC):
                     name = f"gpu{gpu}.{series}"
                     if name not in columns:
                         columns[name] = np.full(len(batch), np.nan)
-                    columns[name][number] = value
+                    columns[name][number] = self._possible(series, value)
         taken = sum(int(np.isfinite(values).sum()) for values in columns.values())
         self._tally.take("samples", taken)
         return columns
+
+    def _possible(self, series: str, value: float) -> float:
+        """Return the value; NaN for a percentage that can't be one, such as a counter's."""
+        if series not in _PERCENTAGES or not (value < 0 or value > 100):
+            return value
+        self._tally.skip("values", f"{series} outside 0 to 100", 1, self._path)
+        return np.nan
 
     def _ticks(self) -> Iterator[list[GpuRow]]:
         """Yield the rows of each tick. A tick ends where a GPU is named again."""

@@ -51,10 +51,10 @@ def open_recording(source: Source, stated: StatedFacts, tally: Tally) -> NvidiaS
     """Open the first recording.
 
     Raises:
-        NotImportableError: it names no times, or nothing that is a series of ours.
+        NotImportableError: it names no times and nobody says them, or nothing that is a series of
+            ours.
     """
-    del stated
-    return NvidiaSmiRecording(source, tally)
+    return NvidiaSmiRecording(source, stated, tally)
 
 
 class NvidiaSmiRecording(GpuRows):
@@ -62,7 +62,7 @@ class NvidiaSmiRecording(GpuRows):
 
     format = FORMAT
 
-    def __init__(self, source: Source, tally: Tally) -> None:
+    def __init__(self, source: Source, stated: StatedFacts, tally: Tally) -> None:
         super().__init__(tally)
         self._source, self._tally = source, tally
         self._path, *others = (path for path in _candidates(source) if _head_of(source, path))
@@ -70,7 +70,7 @@ class NvidiaSmiRecording(GpuRows):
         assert head is not None  # noqa: S101 - the file was chosen by it
         self._head = head
         tally.skip("files", "a recording of another machine or time; import it alone", len(others))
-        self._check()
+        self._check(stated)
         self._gpus: dict[str, int] = {}
         self._is_day_first = self._is_read_day_first()
         self._in_tick, self._tick_ms = self._order() if self._is_unnamed else (1, 0.0)
@@ -80,15 +80,19 @@ class NvidiaSmiRecording(GpuRows):
             raise NotImportableError("no line with a time and a GPU")
         self.number_gpus()
         self.nodes = [RecordedNode("machine", first.time_ms)]
-        tally.note("The times name no zone. They count as UTC.")
+        if not self._interval_ms and not self._is_unix_time():
+            tally.note("The times name no zone. They count as UTC.")
 
     def rows(self, tally: Tally) -> Iterator[GpuRow]:
         before_ms = order = 0
+        clock = self.tick_clock()
         for cells in self._lines(tally):
             time_ms = self._time_ms(cells)
             is_next = time_ms is not None and time_ms - before_ms <= self._tick_ms
             order = order + 1 if is_next and order + 1 < self._in_tick else 0
             gpu = order if self._is_unnamed else self._gpu(cells)
+            if self._interval_ms and gpu is not None:
+                time_ms = clock(gpu)
             if time_ms is None or gpu is None:
                 tally.skip("lines", "no time, GPU or values", 1, self._path)
                 continue
@@ -117,6 +121,10 @@ class NvidiaSmiRecording(GpuRows):
 
     def _time_ms(self, cells: Sequence[str]) -> int | None:
         return to_ms(self._head.said_time(cells), self._is_day_first)
+
+    def _is_unix_time(self) -> bool:
+        first = next(self._lines(Tally()), None)
+        return first is not None and self._head.said_time(first)[:10].isdecimal()
 
     def _gpu(self, cells: Sequence[str]) -> int | None:
         """Return the GPU by its number, else by its place among those named; None if there are too
@@ -161,12 +169,14 @@ class NvidiaSmiRecording(GpuRows):
         )
         return in_tick, apart_ms
 
-    def _check(self) -> None:
+    def _check(self, stated: StatedFacts) -> None:
         head = self._first_head = self._head
         self._is_unnamed = head.number is None and head.identity is None
         if not head.times:
+            if self._is_unnamed:
+                raise NotImportableError("no times: add `timestamp` and `index` to --query-gpu")
             add = "add `timestamp` to --query-gpu" if head.is_query else "record with `dmon -o DT`"
-            raise NotImportableError(f"no times: {add}")
+            self.count_ticks(stated, add)
         if not head.series:
             known = ", ".join(QUERIED if head.is_query else MONITORED)
             raise NotImportableError(f"none of the columns {known}")
@@ -196,10 +206,10 @@ def _rows_in_tick(times_ms: Floats) -> tuple[int, float]:
 
 def _is_like(found: SmiHead, before: SmiHead) -> bool:
     """Return whether a later head names GPUs and times by the same columns as the first one."""
-    return bool(found.times) and [found.number is None, found.identity is None] == [
-        before.number is None,
-        before.identity is None,
-    ]
+    known, earlier = (
+        [bool(head.times), head.number is None, head.identity is None] for head in (found, before)
+    )
+    return known == earlier
 
 
 def _candidates(source: Source) -> Iterator[str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
+from advisor.importers import times
+
 _MIB = 2.0**20
 QUERIED: dict[str, tuple[str, float]] = {
     "utilization.gpu": ("busy_pct", 1.0),
@@ -161,4 +163,4 @@ def to_ms(said: str, day_first: bool) -> int | None:
         except ValueError:
             continue
         return round(moment.timestamp() * 1000)
-    return None
+    return times.time_ms(said)

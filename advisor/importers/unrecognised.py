@@ -21,6 +21,12 @@ _PICKLED_MEMBERS = re.compile(rb"[^/]{1,200}/data\.pkl")
 _TAR_MAGIC = slice(257, 262)
 _RECORD = "`nvidia-smi --query-gpu=timestamp,index,utilization.gpu,memory.used --format=csv -l 1`"
 
+_JOB_FIELDS = {"jobid", "jobidraw", "timelimitraw", "alloctres", "alloccpus", "cputimeraw"}
+_JOB_FIELDS |= {"jobname", "partition", "account", "state", "exitcode", "elapsed", "elapsedraw"}
+_JOB_FIELDS |= {"nodelist", "reqmem", "maxrss", "timelimit", "reqtres", "reqcpus", "qos", "ncpus"}
+_LEAST_JOB_FIELDS = 3
+"""Names of sacct's columns, and how many of them a head has at least."""
+
 Looks = Callable[[str, bytes], bool]
 """The test whether a file is of a kind, by its name in lower case and its first bytes."""
 
@@ -50,6 +56,17 @@ def _is_archive(name: str, head: bytes) -> bool:
         or head[_TAR_MAGIC] == b"ustar"
         or name.endswith((".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar"))
     )
+
+
+def lists_jobs(head: str) -> bool:
+    """Return whether the first line is the head of what Slurm's `sacct` prints."""
+    names = {name.strip().lower() for name in re.split(r"[|,;\s]+", head)}
+    return len(names & _JOB_FIELDS) >= _LEAST_JOB_FIELDS
+
+
+def _is_of_jobs(name: str, head: bytes) -> bool:
+    first = next((line for line in head.decode(errors="replace").splitlines() if line.strip()), "")
+    return lists_jobs(first)
 
 
 _KINDS = (
@@ -96,7 +113,7 @@ _KINDS = (
         f"file, or record with {_RECORD}",
     ),
     _Kind(
-        lambda name, head: b"JobID" in head and (b"Elapsed" in head or b"State" in head),
+        _is_of_jobs,
         "what Slurm's sacct prints: when jobs ran, not what their machines did. Import what "
         "recorded the machines, and name the machine with --instance-type",
     ),
@@ -126,6 +143,11 @@ _KINDS = (
         lambda name, head: name.endswith((".sqlite", ".db")),
         "a database, but no export of Nsight Systems that can be read. Export it again: "
         "`nsys export --type sqlite`",
+    ),
+    _Kind(
+        lambda name, head: re.search(rb'"tid"\s*:\s*"(?:worker|raylet|driver)', head) is not None,
+        "a timeline of Ray: when its tasks ran, not what the GPUs did. Record the workers with "
+        f"torch.profiler, or their machines with {_RECORD}",
     ),
     _Kind(
         lambda name, head: name.endswith(".gz"),

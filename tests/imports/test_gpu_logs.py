@@ -40,6 +40,14 @@ vram_used,vram_total
 1789515524,0,1,N/A,N/A,N/A,N/A,N/A,N/A,N/A
 1789515525,0,0,431,750,37,131,98,{large}
 """
+SCRIPTED = """timestamp,device,gpu_use_percent,gfx_activity,vram_total_bytes,vram_used_bytes
+1754585969,card0,17,88231240,206141652992,150564020224
+1754585969,card1,0,62262423,206141652992,298061824
+1754585969,
+1754586010,card0,100,88738974,206141652992,151140532224
+1754586010,card1,0,62262423,206141652992,298078208
+"""
+"""The head of a public recording of MI300X: a script's names, and a counter as activity."""
 LOST = {"index": 1, "name": "((GPU is lost))", "processes": None}
 MIB, GIB = 2**20, 2**30
 
@@ -119,6 +127,29 @@ def test_amds_metrics_are_read_with_their_unix_times(tmp_path):
     assert values(part, "gpu0.memory_controller_busy_pct") == [0, 80]
     assert values(part, "gpu0.temperature_celsius") == [39, 60]
     assert values(part, "gpu0.power_watts") == [288, 700]
+
+
+def test_what_a_script_around_rocm_smi_wrote_is_read_and_a_counter_is_no_percentage(tmp_path):
+    part = samples(tmp_path, SCRIPTED)
+    assert values(part, "gpu0.busy_pct") == [17, 100]
+    assert values(part, "gpu1.busy_pct") == [0, 0]
+    assert values(part, "gpu0.memory_used_bytes") == [150564020224, 151140532224]
+    made = imported(tmp_path, SCRIPTED).imported
+    (node,) = made.nodes
+    assert [gpu.memory_bytes for gpu in node.declaration.node.gpus] == [206141652992] * 2
+    counted = SCRIPTED.replace("gpu_use_percent,gfx_activity", "gpu use,gfx_activity")
+    made = imported(tmp_path, counted).imported
+    skipped = made.tally.skipped["values", "busy_pct outside 0 to 100"]
+    assert (skipped.count, made.tally.records["samples"]) == (4, 4)
+
+
+def test_a_line_without_its_last_values_has_the_others(tmp_path):
+    text = "timestamp,device,power_watts,power_cap_watts\n"
+    text += "1754585903,card0,152.0\n1754585903,card1,146.0,750\n1754585908,card0,153.0\n"
+    part = samples(tmp_path, text)
+    assert values(part, "gpu0.power_watts") == [152, 153]
+    assert values(part, "gpu0.power_limit_watts") == [None, None]
+    assert values(part, "gpu1.power_limit_watts") == [750, None]
 
 
 @pytest.mark.parametrize(

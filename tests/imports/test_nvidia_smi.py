@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,42 @@ def test_dmon_is_read_past_its_repeated_heads(tmp_path):
 def test_what_is_missing_is_named_with_its_fix(tmp_path, text, why):
     with pytest.raises(NotImportableError, match=why):
         read(written(tmp_path, text))
+
+
+UNTIMED = """# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk
+# Idx      W      C      C      %      %      %      %    MHz    MHz
+    0    119     59      -    100      0      0      0   6800   1665
+    2    219     74      -      -      0      0      0   9251   1695
+    0    120     59      -     90      0      0      0   6800   1665
+    2    220     74      -      5      0      0      0   9251   1695
+"""
+
+
+@pytest.mark.parametrize("text", [UNTIMED, UNTIMED + UNTIMED[: UNTIMED.index("    0")]])
+def test_dmon_without_times_counts_at_the_interval_that_is_stated(text, tmp_path):
+    begins = datetime(2026, 1, 1, tzinfo=UTC)
+    stated = StatedFacts(interval_seconds=2.0, started_at=begins)
+    source, tally = Source.from_path(written(tmp_path, text, "dmon.txt")), Tally()
+    recording = open_recording(source, stated, tally)
+    (part,) = recording.parts(recording.nodes[0])
+    assert part.times_ms.tolist() == [1_767_225_600_000, 1_767_225_602_000]
+    assert values(part)["gpu0.busy_pct"] == [100, 90]
+    assert values(part)["gpu1.busy_pct"] == [None, 5]
+    assert "The lines have no times" in " ".join(tally.notes)
+    with pytest.raises(
+        NotImportableError, match=r"--interval-seconds.*or record with `dmon -o DT`"
+    ):
+        read(written(tmp_path, text, "dmon.txt"))
+
+
+def test_unix_seconds_are_times_of_a_query(tmp_path):
+    tally = Tally()
+    text = "timestamp,memory.used,memory.total,utilization.gpu\n"
+    text += "1764189195,4846, 24576, 0\n1764189255,10544, 24576, 93\n"
+    (part,) = read(written(tmp_path, text), tally)
+    assert part.times_ms.tolist() == [1_764_189_195_000, 1_764_189_255_000]
+    assert values(part)["gpu0.busy_pct"] == [0, 93]
+    assert "UTC" not in " ".join(tally.notes)
 
 
 def test_damaged_lines_lose_only_themselves(tmp_path):

@@ -187,6 +187,7 @@ def test_all_events_but_ten_survive_a_break_anywhere(indent, tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_real_traces_survive_2_000_breaks(tmp_path):
     for name, seeds in (("bom", range(1_000)), ("resaved", range(1_000, 2_000))):
         body = gzip.decompress(reported(f"{name}.json.gz").read_bytes())
