@@ -16,6 +16,8 @@ def write_count(count: float, noun: str, plural: str = "") -> str:
 
 def lasting(seconds: float) -> str:
     """Write a length of time in whole seconds: `45 s`, and from a minute on as `two_units`."""
+    if 0 < seconds < 0.5:
+        return "less than 1 s"
     return f"{seconds:.0f} s" if round(seconds) < 60 else two_units(round(seconds))
 
 

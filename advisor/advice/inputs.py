@@ -18,6 +18,7 @@ from advisor.sizing.demand import MINIMUM_SECONDS, Use, missing_for_demand
 from advisor.sizing.doubt import doubts
 from advisor.sizing.gpu_use import gpu_use
 from advisor.speed.data_sheets import data_sheet
+from rules.wording import lasting
 
 Name = Literal["price", "fit", "speed", "availability"]
 
@@ -134,7 +135,7 @@ def _speed(
     nodes: Sequence[NodeFacts], duration_seconds: float, known: InstanceType | None
 ) -> Input:
     if duration_seconds < MINIMUM_SECONDS:
-        what = f"it took {duration_seconds:.0f} s, too short to tell what a longer one needs"
+        what = f"it took {lasting(duration_seconds)}, too short to tell what a longer one needs"
         return Input("speed", what, f"Look at a run of at least {MINIMUM_SECONDS:.0f} s.")
     key = known.gpu_key if known else ""
     if machine.allocated_gpus(nodes[0]) and not (key and data_sheet(key)):

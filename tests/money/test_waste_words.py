@@ -23,6 +23,11 @@ def test_a_short_run_says_what_took_a_twentieth_and_more_of_it_with_dollars() ->
     )
 
 
+def test_a_run_of_some_milliseconds_never_took_no_time() -> None:
+    said = describe_short_run(PARTS, 0.18, judged=5, applicable=23)
+    assert said.startswith("Too short to judge: in less than 1 s, 5 of 23 rules")
+
+
 def test_without_a_price_it_says_the_shares() -> None:
     unpriced = [LedgerPart("initialise", 0.71), LedgerPart("effective", 0.29)]
     assert describe_short_run(unpriced, 59.0, judged=5, applicable=23) == (

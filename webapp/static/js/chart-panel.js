@@ -10,8 +10,8 @@ const EMPTY = {
 };
 const EMPTY_IMPORT = {
   step: "The imported files have no steps.",
-  gpu: "The imported files have no samples of GPUs.",
-  gpu_memory: "The imported files have no samples of GPUs.",
+  gpu: "The imported files have no samples of GPU utilisation.",
+  gpu_memory: "The imported files have no samples of GPU memory.",
 };
 const TABLE_ROWS = 60;
 const MOST_BANDS = 2; // more bands than that hide one another
