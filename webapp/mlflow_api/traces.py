@@ -28,7 +28,7 @@ from webapp.mlflow_api.errors import MlflowError, missing_resource
 NO_PLACE = "traces-not-kept"
 """The folder of the artefact store that clients before version 3 write spans to."""
 _KEPT_SILENT_SECONDS = 600
-"""The time without traces after which a client is told once more."""
+"""The time without traces after which the next one is refused again."""
 _SPANS_PLACE = {"mlflow.trace.spansLocation": "TRACKING_STORE"}
 """Keeps the client from uploading the spans as a file of their own."""
 Answer = Callable[[Token, Arguments], dict[str, Any]]
