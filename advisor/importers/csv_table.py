@@ -28,6 +28,7 @@ from advisor.importers.source import Source
 from advisor.importers.stated_facts import StatedFacts
 from advisor.importers.tally import Tally
 from advisor.importers.unrecognised import lists_jobs
+from advisor.store.index import to_ms
 
 FORMAT = "CSV"
 TIME = "time"
@@ -74,6 +75,7 @@ class CsvRecording(SamplesOnly):
         self._delimiter = _delimiter(source, self._path)
         self._head = _head(source, self._path)
         self._time, self._series = _places(self._head, stated.columns, tally)
+        self._began_ms = to_ms(stated.started_at) if stated.started_at else None
         first = next(self._rows(Tally()), None)
         if first is None:
             next(self._rows(tally), None)  # counts the lines that are none
@@ -98,6 +100,13 @@ class CsvRecording(SamplesOnly):
             }
             yield Samples(cadence_ms or 1000, times_ms, columns)
 
+    def _time_ms(self, cell: str) -> int | None:
+        """Return the cell's time. Seconds since the begin need the begin, which a person says."""
+        seconds = _number(cell)
+        if self._began_ms is not None and 0 <= seconds < times.EARLIEST_SECONDS:
+            return self._began_ms + round(seconds * 1000)
+        return times.time_ms(cell)
+
     def _no_times(self) -> str:
         named = self._head[self._time]
         lines = (_cells(line, self._delimiter) for line in islice(self._lines(Tally()), 1, None))
@@ -105,14 +114,15 @@ class CsvRecording(SamplesOnly):
         said = f", which begins with {first[self._time][:40]!r}" if first else ""
         return (
             f"no line with a time in the column {named!r}{said}. Times are Unix seconds, or ISO "
-            "8601 such as 2026-11-24T08:00:00Z"
+            "8601 such as 2026-11-24T08:00:00Z; for seconds since the begin, say when that was "
+            "with --started-at"
         )
 
     def _rows(self, tally: Tally) -> Iterator[tuple[int, list[float]]]:
         last_ms = 0
         for line in islice(self._lines(tally), 1, None):
             cells = _cells(line, self._delimiter)
-            time_ms = times.time_ms(cells[self._time]) if len(cells) == len(self._head) else None
+            time_ms = self._time_ms(cells[self._time]) if len(cells) == len(self._head) else None
             if time_ms is None:
                 tally.skip("lines", "no time, or another number of columns", 1, self._path)
             elif time_ms <= last_ms:

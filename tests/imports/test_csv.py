@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def test_times_may_be_written_in_many_ways(tmp_path, first):
     text = f"time,gpu0.busy_pct\n{first},1\n{START + 1},2\n"
 
     assert read(written(tmp_path, text)).times_ms.tolist() == [START * 1000, START * 1000 + 1000]
+
+
+def test_seconds_since_the_begin_count_from_what_a_person_says(tmp_path):
+    path = written(tmp_path, "elapsed_sec,gpu_util_pct\n0.08,0\n0.34,2\n")
+    columns = {"elapsed_sec": "time", "gpu_util_pct": "gpu0.busy_pct"}
+    with pytest.raises(NotImportableError, match=r"begins with '0\.08'.*--started-at"):
+        read(path, **columns)
+    begins = datetime(2026, 1, 1, tzinfo=UTC)
+    stated = StatedFacts(columns=columns, started_at=begins)
+    recording = open_recording(Source.from_path(path), stated, Tally())
+    (part,) = recording.parts(recording.nodes[0])
+    assert part.times_ms.tolist() == [START * 1000 + 80, START * 1000 + 340]
 
 
 @pytest.mark.parametrize(
