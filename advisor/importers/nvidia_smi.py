@@ -7,6 +7,7 @@ count at the time of the first. Where nothing names the GPUs, they are told by t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -40,6 +41,7 @@ _PAUSE_SHARE, _ALIKE_SHARE = 0.94, 0.9
 as most have, for those to be GPUs."""
 _MODEL_CHARS = 200
 _MIB = 2**20
+_ZONE = re.compile(r":\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\Z")
 
 
 def recognises(source: Source) -> bool:
@@ -80,7 +82,7 @@ class NvidiaSmiRecording(GpuRows):
             raise NotImportableError("no line with a time and a GPU")
         self.number_gpus()
         self.nodes = [RecordedNode("machine", first.time_ms)]
-        if not self._interval_ms and not self._is_unix_time():
+        if not self._interval_ms and not self._names_zone():
             tally.note("The times name no zone. They count as UTC.")
 
     def rows(self, tally: Tally) -> Iterator[GpuRow]:
@@ -122,9 +124,10 @@ class NvidiaSmiRecording(GpuRows):
     def _time_ms(self, cells: Sequence[str]) -> int | None:
         return to_ms(self._head.said_time(cells), self._is_day_first)
 
-    def _is_unix_time(self) -> bool:
+    def _names_zone(self) -> bool:
         first = next(self._lines(Tally()), None)
-        return first is not None and self._head.said_time(first)[:10].isdecimal()
+        said = "" if first is None else self._head.said_time(first)
+        return said[:10].isdecimal() or bool(_ZONE.search(said))
 
     def _gpu(self, cells: Sequence[str]) -> int | None:
         """Return the GPU by its number, else by its place among those named; None if there are too

@@ -129,10 +129,14 @@ def test_dmon_without_times_counts_at_the_interval_that_is_stated(text, tmp_path
         read(written(tmp_path, text, "dmon.txt"))
 
 
-def test_unix_seconds_are_times_of_a_query(tmp_path):
+@pytest.mark.parametrize(
+    "times",
+    [("1764189195", "1764189255"), ("2025-11-26T22:33:15+02:00", "2025-11-26T22:34:15+02:00")],
+)
+def test_times_that_need_no_zone_are_those_of_a_query(times, tmp_path):
     tally = Tally()
     text = "timestamp,memory.used,memory.total,utilization.gpu\n"
-    text += "1764189195,4846, 24576, 0\n1764189255,10544, 24576, 93\n"
+    text += f"{times[0]},4846, 24576, 0\n{times[1]},10544, 24576, 93\n"
     (part,) = read(written(tmp_path, text), tally)
     assert part.times_ms.tolist() == [1_764_189_195_000, 1_764_189_255_000]
     assert values(part)["gpu0.busy_pct"] == [0, 93]
