@@ -20,11 +20,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import numpy as np
 
+from advisor.advice.recommendation import Spending
 from advisor.costing.recoverable import RecoverablePart, recoverable_by_rule
+from advisor.pricing.book import PriceBook
+from advisor.recommend import AdvisedRun, Market, recommend
 from bench.figures import note
 from rules.claims import divide
 from rules.engine import Judgement, evaluate
@@ -42,6 +48,8 @@ LEAST = 0.97
 HEALTHY_RUNS, MOST_FINDINGS = 200, 2
 MIXTURES, LEAST_RIGHT = 300, 0.95
 MOST_OVERCLAIM, MOST_HEALTHY_WASTE = 0.1, 0.05
+OF_OTHER_MACHINES = frozenset({"half_busy"})
+"""Causes that only another machine or an experiment mends."""
 CLOSE = 0.9
 """A rule whose causes cost nearly as much as the most expensive one may come first as well."""
 
@@ -123,6 +131,9 @@ class MixtureResult:
     """The agreement of the findings on one mixture with its truth."""
 
     is_costliest_first: bool
+    is_advised_first: bool | None
+    """True if the first advice is on the most expensive cause; None if only another machine or an
+    experiment mends that one, for which the mixture has no prices."""
     is_within_labels: bool
     overclaim: float
     """The time that is shown beyond the truth, as a share of it."""
@@ -133,7 +144,7 @@ def judge_mixture(seed: int) -> MixtureResult:
     """Judge one mixture by what it wastes."""
     frame, truth = mixture(seed)
     judged, labelled = evaluate(frame, {}), ledger(frame)
-    found = recoverable_by_rule(judged, labelled, frame.duration_seconds, None)
+    found = recoverable_by_rule(judged, labelled, frame.duration_seconds, _node_usd(frame))
     causes = [rule for rule, each in found.items() if not each.explained_by]
     causes.sort(key=lambda rule: found[rule].weight, reverse=True)
     first = causes[0] if causes else ""
@@ -144,10 +155,35 @@ def judge_mixture(seed: int) -> MixtureResult:
     words = f"{seed}: {frame.duration_seconds:.0f} s: {wasted}; shown: {amounts}"
     return MixtureResult(
         named >= CLOSE * max(truth.values()),
+        _is_advised_first(frame, judged, found, truth),
         _is_within_labels(judged, labelled, frame),
         max(shown / sum(truth.values()) - 1, 0.0),
         words,
     )
+
+
+def _node_usd(frame: RunFrame) -> dict[str, Decimal]:
+    """Return the cost of each node at a cent a second."""
+    return dict.fromkeys(frame.nodes, Decimal(round(frame.duration_seconds)) / 100)
+
+
+def _is_advised_first(
+    frame: RunFrame,
+    judged: list[Judgement],
+    found: Mapping[str, RecoverablePart],
+    truth: Mapping[str, float],
+) -> bool | None:
+    """Return whether the first advice on the run is on its most expensive cause."""
+    costliest = max(truth, key=lambda cause: truth[cause])
+    if costliest in OF_OTHER_MACHINES:
+        return None
+    usd = sum(_node_usd(frame).values(), Decimal(0))
+    spending = Spending(usd, frame.duration_seconds, (usd,))
+    run = AdvisedRun(judged, None, spending, recovered=found)
+    advised = recommend(run, Market(PriceBook([]), {}, datetime(2026, 11, 1, tzinfo=UTC)))
+    rules = set(advised[0].rules) if advised else set()
+    named = sum(seconds for cause, seconds in truth.items() if rules & FIRED_BY[cause])
+    return named >= CLOSE * truth[costliest]
 
 
 def _is_within_labels(judged: list[Judgement], labelled: WasteLedger, frame: RunFrame) -> bool:
@@ -168,16 +204,21 @@ def _mixtures_shown(chosen: argparse.Namespace) -> bool:
     judged = [judge_mixture(chosen.seed * MIXTURES + number) for number in range(MIXTURES)]
     first = sum(each.is_costliest_first for each in judged)
     within = sum(each.is_within_labels for each in judged)
+    advice = [each.is_advised_first for each in judged if each.is_advised_first is not None]
     fair = sum(each.overclaim <= MOST_OVERCLAIM for each in judged)
     for each in judged:
-        if chosen.wrong and not (each.is_costliest_first and each.overclaim <= MOST_OVERCLAIM):
+        is_right = each.is_costliest_first and each.is_advised_first is not False
+        if chosen.wrong and not (is_right and each.overclaim <= MOST_OVERCLAIM):
             print(f"    {each.words}")
     told = (
-        f"the most expensive cause first in {first} of {MIXTURES}, claims within their labels in "
+        f"the most expensive cause first in {first} of {MIXTURES}, as advice in {sum(advice)} of "
+        f"{len(advice)}, claims within their labels in "
         f"{within}, at most {100 * MOST_OVERCLAIM:.0f} % beyond the truth in {fair}"
     )
     print(f"mixtures: {told}")
+    is_well_advised = sum(advice) >= LEAST_RIGHT * len(advice)
     are_right = min(first, fair) >= LEAST_RIGHT * MIXTURES and within == MIXTURES
+    are_right = are_right and is_well_advised
     note("rules_mixtures", told, are_right)
     return are_right
 

@@ -87,7 +87,9 @@ def node_seconds(
     saved = checkpoint_stalls(node, frame)
     gaps = unexplained_gaps(node, frame, gap["gap_seconds"], gap["median_steps"]) or []
     began = _began(node, frame)
-    restarts, begins = process_restarts(node)
+    restarts, begun = process_restarts(node)
+    # A process that did nothing before the end wasn't starting any more, but idle.
+    begins = subtract_windows(begun, spans.tail)
     windows = {
         "restore": restore_spans(node, end),
         "initialise": merge_windows(

@@ -25,14 +25,15 @@ from rules.rule import Values
 from rules.stalls import stalled_seconds
 from rules.starvation import subtract_starved
 
-VERSION = 8
+VERSION = 9
 """The version of the labels' meaning. 1: a GPU that was more than 10 % busy was all `effective`,
 else unclassified, and the machine's work counted as the run's. 2: a GPU whose memory or tensor
 cores were busy, but few of its multiprocessors, counted as `low_sm`. 3: steps that were done again,
 restarts, loads of checkpoints and compilation had no labels. 4: cores that others used were
 `other_programs`, also while the run slept, and no time was `starved`. 5: slow first steps were
 `compile`, whether or not something was compiled. 6: only the node that recorded a checkpoint waited
-for it. 7: an evaluation whose process had ended lasted until the next one's end."""
+for it. 7: an evaluation whose process had ended lasted until the next one's end. 8: a restarted
+process that did nothing until the end was starting, and not idle."""
 OF_LIVES = ("lost", "restart", "restore", "initialise", "compile", "first_steps")
 """The labels that failures cost: lost work belongs to the life in which it was done, the rest to
 the life that starts with it."""

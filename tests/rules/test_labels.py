@@ -13,6 +13,7 @@ import pytest
 from rules.frame import EVENT_COLUMNS, NodeFrame
 from rules.ledger import ledger
 from tests.rules import frames as f
+from tests.rules.restarted import process
 from tests.rules.test_ledger import TICKS, gpu_node, phase, seconds
 
 INSIDE = (TICKS >= 400) & (TICKS < 500)
@@ -164,6 +165,13 @@ def test_an_idle_end_of_a_run_that_was_killed_is_its_tail_and_not_hung() -> None
     ended = (1000.0, "session_end", {"state": "failed", "exit_code": 1})
     label_seconds = seconds(with_events(rests(300, 1000), ended))
     assert label_seconds == pytest.approx({"effective": 300, "idle_tail": 700}, abs=1)
+
+
+def test_a_restart_that_never_worked_and_rests_to_the_end_is_the_tail_and_no_start_up() -> None:
+    node = with_events(rests(300, 1000), process(0), process(320, restarts=1))
+    label_seconds = seconds(replace(node, intervals=((0.0, 1000.0),)))
+    assert label_seconds["idle_tail"] + label_seconds.get("restart", 0) == pytest.approx(700, abs=1)
+    assert "initialise" not in label_seconds
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,11 @@ def test_the_most_expensive_cause_comes_first(judged) -> None:  # type: ignore[n
     assert len(wrong) <= MOST_WRONG, "\n".join(wrong)
 
 
+def test_the_first_advice_is_on_the_most_expensive_cause(judged) -> None:  # type: ignore[no-untyped-def]
+    wrong = [each.words for each in judged if each.is_advised_first is False]
+    assert len(wrong) <= MOST_WRONG, "\n".join(wrong)
+
+
 def test_no_label_is_claimed_beyond_its_time(judged) -> None:  # type: ignore[no-untyped-def]
     assert all(each.is_within_labels for each in judged)
 
