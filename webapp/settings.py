@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "webapp.background",
     "webapp.runs",
     "webapp.directives",
+    "webapp.sharing",
     "webapp.quotas",
     "webapp.prices",
     "webapp.thresholds",
@@ -335,10 +336,13 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "json": {
-            "()": "pythonjsonlogger.json.JsonFormatter",
+            "()": "webapp.http.log_format.JsonLineFormatter",
             "format": "%(asctime)s %(levelname)s %(name)s %(message)s",
         },
-        "text": {"format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s"},
+        "text": {
+            "()": "webapp.http.log_format.TextLineFormatter",
+            "format": "%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        },
     },
     # Trouble of ours has its own line, once a minute: every agent and page meets it.
     "filters": {

@@ -81,6 +81,7 @@ urlpatterns = [
     path("", include("webapp.analysis.urls")),
     path("", include("webapp.advice.urls")),
     path("", include("webapp.directives.urls")),
+    path("", include("webapp.sharing.urls")),
     path("", include("webapp.rulebook.urls")),
     path("", include("webapp.prices.urls")),
     path("", include("webapp.spend.urls")),

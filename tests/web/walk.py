@@ -29,6 +29,7 @@ from webapp.prices.models import Discount, Price
 from webapp.quotas.models import StorageUse
 from webapp.runs.models import Run
 from webapp.service import agent_wheel
+from webapp.sharing.models import ShareLink
 from webapp.spend.models import Budget
 
 SECRET = "zephyr-secret"
@@ -125,6 +126,14 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "runs:series_csv": {"get": VIEWERS},
     "dashboard:run_charts": {"get": VIEWERS},
     "dashboard:compare": {"get": VIEWERS},
+    "dashboard:shared": {"get": EVERYBODY},
+    "dashboard:shared_charts": {"get": EVERYBODY},
+    "dashboard:shared_series": {"get": EVERYBODY},
+    "sharing:share_run": {"get": MEMBERS, "post": MEMBERS},
+    "sharing:share_comparison": {"get": MEMBERS, "post": MEMBERS},
+    "sharing:links": {"get": VIEWERS},
+    "sharing:allow_sharing": {"post": OWNERS},
+    "sharing:revoke_link": {"post": OWNERS},
     "rulebook:rules": {"get": VIEWERS},
     "rulebook:rule": {"get": VIEWERS},
     "rulebook:parameters": {"get": VIEWERS, "post": OWNERS},
@@ -235,6 +244,7 @@ QUERIES = {
     "runs:series_json": "?names=host.cpu_busy_pct",
     "runs:series_csv": "?names=host.cpu_busy_pct",
     "dashboard:compare": "?a={run_id}&b={other_run_id}",
+    "sharing:share_comparison": "?a={run_id}&b={other_run_id}",
     "/api/v1/runs/{run_id}/series": "?names=host.cpu_busy_pct",
     "/api/v1/compare": "?a={run_id}&b={other_run_id}",
     "/api/v1/cost": "?run={run_id}",
@@ -284,6 +294,8 @@ LISTS = {
     "spend:failures_csv",
     "spend:budgets",
     "spend:new_budget",
+    "sharing:links",
+    "sharing:allow_sharing",
     "notify:notifications",
     "notify:set_up_channel",
     "notify:send_test_mail",
@@ -354,6 +366,8 @@ def world() -> World:
         "recommendation_uuid": run.recommendations.get().uuid,
         "recommendation_id": run.recommendations.get().uuid,
         "secret": "no-such-secret",
+        "side": "a",
+        "link_uuid": _share_link(run).uuid,
         "session_uuid": uuid4(),
         "unsubscribe_token": _mailed_to_somebody(workspace),
         "wheel_name": agent_wheel.name(),
@@ -406,6 +420,13 @@ def _invitation(workspace: Workspace) -> Invitation:
     email = f"{SECRET}@example.org"
     return Invitation.objects.create(
         workspace=workspace, email=email, digest="0" * 64, expires_at=until
+    )
+
+
+def _share_link(run: Run) -> ShareLink:
+    until = timezone.now() + timedelta(days=1)
+    return ShareLink.objects.create(
+        workspace=run.workspace, run=run, kind=ShareLink.RUN, digest="1" * 64, expires_at=until
     )
 
 

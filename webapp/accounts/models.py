@@ -76,6 +76,8 @@ class Workspace(models.Model):
     week."""
     requires_two_factor = models.BooleanField(default=False)
     """Members open it only with a second factor, or after single sign-on."""
+    allows_sharing = models.BooleanField(default=True)
+    """Links of members to single runs, reports and comparisons open for people outside."""
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
         User, through="Membership", related_name="workspaces"
     )

@@ -14,6 +14,7 @@ from webapp.dashboard.views import (
     run,
     run_charts,
     runs,
+    shared,
     training,
 )
 
@@ -29,6 +30,9 @@ urlpatterns = [
     path("runs/<uuid:run_id>/report/", report.report, name="report"),
     path("runs/<uuid:run_id>/training/", training.training, name="training"),
     path("compare/", compare.compare, name="compare"),
+    path("shared/<str:secret>/", shared.shared, name="shared"),
+    path("shared/<str:secret>/charts.json", shared.shared_charts, name="shared_charts"),
+    path("shared/<str:secret>/series-<str:side>.json", shared.shared_series, name="shared_series"),
     path("settings/members/leave/", removal.leave, name="leave"),
     path(
         "settings/members/<int:membership_id>/remove/", removal.remove_member, name="remove_member"

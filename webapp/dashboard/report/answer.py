@@ -17,9 +17,11 @@ from webapp.runs.models import Run
 _STYLE = Path(__file__).with_name("style.css")
 
 
-def report_answer(run: Run) -> HttpResponse:
+def report_answer(run: Run, *, is_shared: bool = False) -> HttpResponse:
+    """Return the report; a shared one doesn't say where the service is."""
     style, policy = _style()
     context = {"report": run_report(run), "run": run, "style": mark_safe(style), "policy": policy}  # noqa: S308
+    context["is_shared"] = is_shared
     response = HttpResponse(render_to_string("report/report.html", context))
     # A header alone can forbid frames.
     response["Content-Security-Policy"] = f"{policy}; frame-ancestors 'none'"

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
@@ -34,6 +35,8 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     page = run_page(chosen, may_change=request.may_change)
     looking.freeze_seen(item.row for item in page.recommendations)
     context = {"run": chosen, "page": page, "chart": page.chart_document(), "version": version}
+    context["charts_address"] = reverse("dashboard:run_charts", args=[chosen.pk])
+    context["csv_address"] = reverse("runs:series_csv", args=[chosen.pk])
     context["old_prices"] = old_prices_of_runs(
         scope.runs_of(request.workspace).filter(pk=chosen.pk)
     )

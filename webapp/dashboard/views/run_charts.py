@@ -32,7 +32,11 @@ def run_charts(request: PersonRequest, run_id: UUID) -> HttpResponse:
     the run; null if unknown. With `cores=1` only the heat map of the cores, which is read once it
     is unfolded.
     """
-    run = scope.run_or_404(request.workspace, run_id)
+    return answer_charts(request, scope.run_or_404(request.workspace, run_id))
+
+
+def answer_charts(request: HttpRequest, run: Run) -> HttpResponse:
+    """Return the charts of a run. The caller has checked who may see it."""
 
     def respond(asked: ChartRequest) -> HttpResponse:
         document = (drawn_cores if asked.of_cores else drawn_charts)(run, asked)

@@ -97,7 +97,7 @@ for (const button of root.querySelectorAll("[data-align]")) {
   });
 }
 const copy = document.querySelector("[data-copy-address]");
-if (navigator.clipboard) {
+if (copy && navigator.clipboard) {
   copy.hidden = false;
   copy.addEventListener("click", async () => {
     await navigator.clipboard.writeText(location.href);

@@ -26,7 +26,7 @@ function query(path, more = {}) {
   return `${path}?${new URLSearchParams({ ...more, from: view.from, to: view.to, buckets: buckets() })}`;
 }
 
-const csv = (spec) => query(root.dataset.csv, { names: spec.query.join(",") });
+const csv = (spec) => (root.dataset.csv ? query(root.dataset.csv, { names: spec.query.join(",") }) : null);
 
 const shownEvidence = () => facts.evidence.filter(({ rule }) => view.shown.has(rule));
 
