@@ -43,6 +43,13 @@ def test_every_file_is_listed_and_every_link_in_it_leads_somewhere(anonymous):
                 assert not anchor or anchor in anchors(pages[target]), f"{address}: {href}"
 
 
+def test_no_table_has_an_empty_head(anonymous):
+    listed = re.findall(r'class="name" href="(/docs/[^"]+/)"', page(anonymous, "/docs/"))
+    read = {address: page(anonymous, address) for address in listed}
+    assert "<td></td>" in read["/docs/money/"]
+    assert [address for address, html in read.items() if re.search(r"<th[^>]*></th>", html)] == []
+
+
 @pytest.mark.parametrize("name", ["no-such-page", "../README", "decisions", "%2e%2e/settings"])
 def test_only_documents_are_pages(anonymous, name):
     assert anonymous.get(f"/docs/{name}/").status_code == 404

@@ -73,6 +73,7 @@ def render(
     _set_links(tokens, name, address)
     _set_images(tokens, name, drawing)
     _set_classes(tokens)
+    _set_empty_heads(tokens)
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
     # The text is escaped by the renderer, and read from our own files.
     return Document(title or name, mark_safe(html), tuple(_sections(tokens, title)))  # noqa: S308
@@ -115,6 +116,13 @@ def _set_classes(tokens: Sequence[Token]) -> None:
         if token.type in ("th_open", "td_open") and "style" in token.attrs:
             del token.attrs["style"]
             token.attrSet("class", "number")
+
+
+def _set_empty_heads(tokens: Sequence[Token]) -> None:
+    """Make the empty cells of a table's head plain cells: they head no column."""
+    for opened, text, closed in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if opened.type == "th_open" and not text.content:
+            opened.tag = closed.tag = "td"
 
 
 def _sections(tokens: Sequence[Token], title: str) -> list[Section]:
