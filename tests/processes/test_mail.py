@@ -24,6 +24,7 @@ pytestmark = pytest.mark.processes
 PEOPLE = ("owner@localhost", "ada@example.org", "bob@example.org")
 ADD_PEOPLE = """
 from webapp.accounts.models import Membership, User, Workspace
+Workspace.objects.update(least_mailed_usd=0)
 for address in ("ada@example.org", "bob@example.org"):
     user = User.objects.create_user(address)
     Membership.objects.create(workspace=Workspace.objects.get(), user=user)

@@ -30,7 +30,8 @@ class Team:
 
 
 def team() -> Team:
-    workspace = Workspace.objects.create(name="Vision team")
+    # The runs of these tests cost cents.
+    workspace = Workspace.objects.create(name="Vision team", least_mailed_usd=0)
     made = Team(
         workspace,
         _person(workspace, "ada@example.org", Membership.OWNER),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from email.message import EmailMessage
 from html.parser import HTMLParser
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.service import mailing
-from webapp.accounts.models import Membership, User
+from webapp.accounts.models import Membership, User, Workspace
 from webapp.advice.models import Recommendation
 from webapp.analysis.models import Analysis
 from webapp.analysis.tasks import evaluate
@@ -93,6 +94,22 @@ def test_what_is_riskier_than_three_of_four_is_not_mailed_unasked(team):
     Recommendation.objects.filter(run=run).update(risk=3.0)
     mailing.one_round()
     assert len(django_mail.outbox) == 2
+
+
+@pytest.mark.parametrize(
+    ("monthly", "least", "is_mailed"),
+    [("0.99", None, False), ("1", None, True), ("4.99", "5.00", False), (None, None, True)],
+)
+def test_a_saving_below_the_workspaces_floor_is_not_mailed(team, monthly, least, is_mailed):
+    Workspace.objects.update(least_mailed_usd=Workspace().least_mailed_usd)
+    if least:
+        form = {"least_mailed_usd": least}
+        mailing.signed_in(team.owner).post("/settings/notifications/least/", form)
+    run = mailing.advised_run(team.agent())
+    usd = None if monthly is None else Decimal(monthly)
+    Recommendation.objects.filter(run=run).update(monthly_saving_usd=usd)
+    mailing.one_round()
+    assert bool(django_mail.outbox) is is_mailed
 
 
 def test_no_price_is_said_and_never_zero(team):

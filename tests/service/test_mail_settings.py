@@ -43,6 +43,18 @@ def test_owners_and_members_get_mail_unless_they_say_no_and_viewers_if_they_say_
     assert sorted(m.to[0] for m in django_mail.outbox) == ["bob@example.org", "eve@example.org"]
 
 
+def test_owners_set_the_least_saving_that_is_mailed(team):
+    address = f"{PAGE}least/"
+    assert (
+        mailing.signed_in(team.member).post(address, {"least_mailed_usd": "5"}).status_code == 403
+    )
+    owner = mailing.signed_in(team.owner)
+    for wrong in ("-1", "a lot", "", "1e9"):
+        assert "form-error" in read_page(owner.post(address, {"least_mailed_usd": wrong}))
+    owner.post(address, {"least_mailed_usd": "2.50"})
+    assert "less than $2.50 a month" in page(mailing.signed_in(team.viewer))
+
+
 def test_a_choice_outlives_a_change_of_role(team):
     mailing.signed_in(team.owner).post(PAGE, {"kind": "recommendation"})
     Membership.objects.filter(user=team.owner).update(role=Membership.VIEWER)

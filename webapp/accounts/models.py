@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import uuid
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
@@ -12,6 +13,8 @@ from django.contrib.sessions.models import Session
 from django.db import models
 from django.utils import timezone
 from django_otp.models import Device, ThrottlingMixin
+
+from webapp.database.money import UsdField
 
 
 class UserManager(BaseUserManager["User"]):
@@ -78,6 +81,8 @@ class Workspace(models.Model):
     """Members open it only with a second factor, or after single sign-on."""
     allows_sharing = models.BooleanField(default=True)
     """Links of members to single runs, reports and comparisons open for people outside."""
+    least_mailed_usd = UsdField(default=Decimal(1))
+    """The saving per month below which no recommendation is mailed."""
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
         User, through="Membership", related_name="workspaces"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.urls import reverse
 
 from advisor.advice.recommendation import MOST_RISK_MAILED
@@ -97,8 +97,12 @@ def _holding() -> QuerySet[Recommendation]:
 
 
 def _standing() -> QuerySet[Recommendation]:
-    """Return the undecided recommendations of runs that haven't failed or been stopped."""
-    return Recommendation.objects.select_related("job", "run").filter(
+    """Return the undecided recommendations of runs that haven't failed or been stopped, and that
+    save at least the workspace's floor a month, or nobody knows how much.
+    """
+    too_little = Q(monthly_saving_usd__lt=F("job__workspace__least_mailed_usd"))
+    worth_it = Recommendation.objects.exclude(too_little)
+    return worth_it.select_related("job", "run").filter(
         state=Recommendation.ACTIVE,
         run__state__in=(Run.RUNNING, Run.LOST, Run.FINISHED),
         run__deleted_at=None,
@@ -124,7 +128,8 @@ def _subject(job: str, title: str, advice: Recommendation) -> str:
 KIND = NotificationKind(
     id=ID,
     title="Recommendations",
-    description="The change that would save most in a job, when the run behind it has finished.",
+    description="The change that would save most in a job, when the run behind it has finished. "
+    "What saves too little a month isn't mailed.",
     due=due_recommendations,
     content=content,
 )

@@ -6,18 +6,21 @@ from dataclasses import dataclass
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.forms import Form, ModelChoiceField
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.timezone import now
 from django.views.decorators.http import require_http_methods, require_POST
 
-from webapp.accounts.access import PersonRequest, open_to_viewers
+from webapp.accounts import audit
+from webapp.accounts.access import PersonRequest, open_to_viewers, owners_only
 from webapp.accounts.models import Membership
 from webapp.http import rate_limits
 from webapp.notify import delivery, queue, recipients, scope, subscriptions
 from webapp.notify.channels import channels
 from webapp.notify.channels.channel import Channel, Setup
+from webapp.notify.forms import LeastSavingForm
 from webapp.notify.kinds import KINDS
 from webapp.notify.models import Mail, Subscription
 from webapp.notify.notification_kind import NotificationKind
@@ -53,6 +56,23 @@ def notifications(request: PersonRequest) -> HttpResponse:
         messages.success(request, "Saved.")
         return redirect("notify:notifications")
     return _page(request)
+
+
+@owners_only
+@require_POST
+def set_least_saving(request: PersonRequest) -> HttpResponse:
+    """Sets the saving per month below which nobody in the workspace is mailed."""
+    form = LeastSavingForm(request.POST)
+    if not form.is_valid():
+        return _page(request, least=form)
+    workspace, wanted = request.workspace, form.cleaned_data["least_mailed_usd"]
+    change = {"least_mailed_usd": (str(workspace.least_mailed_usd), str(wanted))}
+    with transaction.atomic():
+        workspace.least_mailed_usd = wanted
+        workspace.save(update_fields=["least_mailed_usd"])
+        audit.record(workspace, request.user, "workspace.changed", workspace.name, change)
+    messages.success(request, "Saved.")
+    return redirect("notify:notifications")
 
 
 @open_to_viewers
@@ -113,9 +133,17 @@ def send_again(request: PersonRequest) -> HttpResponse:
     return redirect("notify:notifications")
 
 
-def _page(request: PersonRequest, refused: dict[str, Form] | None = None) -> HttpResponse:
-    """Return the page. `refused` are forms to show with their errors, by channel."""
+def _page(
+    request: PersonRequest,
+    refused: dict[str, Form] | None = None,
+    least: LeastSavingForm | None = None,
+) -> HttpResponse:
+    """Return the page. `refused` are forms to show with their errors, by channel; `least` is that
+    of the workspace.
+    """
+    present = {"least_mailed_usd": f"{request.workspace.least_mailed_usd:.2f}"}
     context = {
+        "least": least or LeastSavingForm(initial=present),
         "choices": _choices(request.membership),
         "panels": [_panel(each, request.membership, refused or {}) for each in channels().values()],
         "mails": scope.mails_to(request.membership)[:MOST_MAILS],
