@@ -11,10 +11,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from advisor.pricing.staleness import UsedPrice, old_prices
+from tests.html import read_page
 from tests.web import factories
+from webapp.accounts.models import Membership
 from webapp.analysis.models import CostPart
 from webapp.analysis.selectors.old_prices import old_prices_of
-from webapp.prices.models import Price
+from webapp.prices import sources
+from webapp.prices.models import Price, PriceRefresh
 from webapp.runs.models import Run
 
 COMMAND = "manage.py refresh_prices --catalogue"
@@ -52,6 +55,31 @@ def test_each_page_that_sums_old_prices_says_so_with_the_command_that_refreshes_
         page = owner.page(address)
         assert f"List price of {SEEN.date()}" in page, address
         assert page.count(COMMAND) == 1, address
+
+
+UPDATE = "/prices/update/"
+
+
+def test_the_line_is_in_the_footer_with_a_button_for_owners(owner, run):
+    confirmed(SEEN)
+    for address in pages(run):
+        footer = owner.page(address).partition("<footer")[2]
+        assert COMMAND in footer, address
+        assert f'action="{UPDATE}"' in footer, address
+        assert "Update prices" in footer, address
+    Membership.objects.update(role=Membership.MEMBER)
+    assert "Update prices" not in owner.page(pages(run)[0])
+    assert owner.client.post(UPDATE).status_code == 403
+
+
+def test_the_button_queues_the_parts_that_are_due(owner, monkeypatch):
+    monkeypatch.setattr(sources, "askable", list)
+    assert COMMAND in read_page(owner.client.post(UPDATE, follow=True))
+    assert PriceRefresh.objects.count() == 0
+    monkeypatch.setattr(sources, "askable", lambda: ["ec2"])
+    assert "updated in the background" in read_page(owner.client.post(UPDATE, follow=True))
+    assert PriceRefresh.objects.exists()
+    assert all(row.due_at <= timezone.now() for row in PriceRefresh.objects.all())
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from webapp.prices.views import explorer, machine, rates
+from webapp.prices.views import explorer, machine, rates, update
 
 app_name = "prices"
 urlpatterns = [
     path("prices/", explorer.prices, name="prices"),
+    path("prices/update/", update.update_prices, name="update_prices"),
     path("prices.csv", explorer.as_csv, name="prices_csv"),
     path("prices/types/<str:instance_type>/", machine.machine, name="machine"),
     path("settings/rates/", rates.rates, name="rates"),
