@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -94,6 +95,42 @@ def test_the_parts_by_node_and_day_and_the_waste_follow_the_corrected_price(owne
     assert priced.judgements.get(pk=waste.pk).waste_usd_high == pytest.approx(
         waste.waste_usd_high * ratio, abs=Decimal("1e-8")
     )
+
+
+def test_a_machine_of_another_cloud_is_priced_by_the_name_that_the_command_takes(owner, run):
+    before, declared = run.cost_usd, Node.objects.get().provider
+    page = owner.page(reverse("runs:edit_run", args=[run.pk]))
+    assert '<option value="gpu_1x_a10">Lambda' in page
+    correct(owner, run, instance_type="gpu_1x_a10", region="us-west-1")
+    priced, node = Run.objects.get(pk=run.pk), Node.objects.get()
+    assert node.provider == "lambda"
+    assert priced.cost_usd is not None
+    assert priced.cost_usd > before
+    assert AuditEntry.objects.get().change["provider"][1] == "lambda"
+    owner.client.post(reverse("runs:take_back_correction", args=[run.pk]))
+    assert Run.objects.get(pk=run.pk).cost_usd == before
+    assert Node.objects.get().provider == declared
+
+
+def test_a_machine_of_ones_own_is_priced_by_the_rate_that_the_page_adds(owner, run):
+    rates = owner.page("/settings/rates/")
+    assert re.search(r'<option\s+value="machine"\s+selected', rates)
+    assert f'value="{run.started_at:%Y-%m-%d}"' in rates
+    added = {
+        "service": "machine",
+        "provider": "on_premises",
+        "instance_type": "our-box",
+        "purchase_option": "on_demand",
+        "usd_per_hour": "1.5",
+        "valid_from": f"{run.started_at:%Y-%m-%d}",
+    }
+    owner.client.post("/settings/rates/add/", added)
+    assert [row.provider for row in Price.objects.filter(workspace=owner.workspace)] == [
+        "on_premises"
+    ]
+    correct(owner, run, instance_type="our-box", provider="on_premises", region="")
+    priced = Run.objects.get(pk=run.pk)
+    assert priced.cost_usd == cost_at(priced, Decimal("1.5"))
 
 
 def test_a_correction_is_taken_back_and_the_cost_with_it(owner, run):

@@ -15,7 +15,10 @@ from advisor.pricing.providers.provider import MACHINE
 from webapp.prices.models import Discount
 
 _PROVIDERS = sorted(providers().values(), key=lambda each: (each is not ON_PREMISES, each.title))
-_SERVICES = {service.name: service.title for service in services().values()}
+_SERVICES = {
+    service.name: services()[service.name].title for each in _PROVIDERS for service in each.services
+}
+"""The services, those of own machines first."""
 _LISTED = {
     service.name: service.title
     for each in _PROVIDERS
@@ -37,7 +40,7 @@ MOST_FILE_BYTES = 2_000_000
 class RateForm(forms.Form):
     """The price of a machine or of a GPU-hour."""
 
-    service = forms.ChoiceField(label="Service", choices=list(_SERVICES.items()))
+    service = forms.ChoiceField(label="Service", choices=list(_SERVICES.items()), initial=MACHINE)
     provider = forms.ChoiceField(
         label="Provider", choices=[(p.name, p.title) for p in _PROVIDERS], required=False
     )

@@ -10,6 +10,7 @@ from django import forms
 
 from advisor.comparison import job_metrics
 from advisor.money import plain_usd
+from advisor.pricing.providers import providers
 from webapp.runs import tags
 from webapp.runs.editing import jobs, machines
 from webapp.runs.models import Job, Node, Run
@@ -125,14 +126,20 @@ class MachineForm(forms.Form):
 
     node = forms.ChoiceField(label="Node", required=False)
     instance_type = forms.CharField(label="Instance type", max_length=120)
+    provider = forms.ChoiceField(label="Provider", required=False)
     region = forms.CharField(label="Region", required=False, max_length=120)
     purchase_option = forms.ChoiceField(label="Purchase option")
 
     def __init__(self, nodes: Sequence[Node], said: Mapping[str, Any] | None = None) -> None:
         first = nodes[0] if nodes else Node()
-        super().__init__(said, initial={name: getattr(first, name) for name in machines.FIELDS})
+        known = {name: getattr(first, name) for name in machines.FIELDS}
+        corrected = {"provider": first.provider if "provider" in first.declared else ""}
+        super().__init__(said, initial=known | corrected)
         each = [(str(node.number), f"{node.number}: {node}") for node in nodes]
         self._choice("node", [("", f"All {len(nodes)} nodes"), *each])
+        sellers = sorted((each.title, each.name) for each in providers().values())
+        by_name = [(name, title) for title, name in sellers]
+        self._choice("provider", [("", "The one that offers the type"), *by_name])
         self._choice("purchase_option", _options(first.purchase_option))
         if len(nodes) < 2:
             del self.fields["node"]

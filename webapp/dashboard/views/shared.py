@@ -33,7 +33,6 @@ from webapp.sharing.models import ShareLink
 
 _Rest = ParamSpec("_Rest")
 SharedView = Callable[Concatenate[HttpRequest, "Shared", _Rest], HttpResponse]
-SecretView = Callable[Concatenate[HttpRequest, str, _Rest], HttpResponse]
 SIDES = ("a", "b")
 HEADERS = {"Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow"}
 
@@ -47,7 +46,7 @@ class Shared:
     runs: list[Run]
 
 
-def _by_secret(view: SharedView[_Rest]) -> SecretView[_Rest]:
+def _by_secret(view: SharedView[_Rest]) -> Callable[..., HttpResponse]:
     """Give a view what the secret in the address opens, or answer that it opens nothing."""
 
     @open_to_everybody

@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 from django.contrib import messages
+from django.db.models import Min
 from django.http import HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -13,10 +14,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from advisor.pricing import csv_rows
 from webapp.accounts.access import PersonRequest, owners_only
+from webapp.accounts.models import Workspace
 from webapp.prices import rates as changes
 from webapp.prices import scope
 from webapp.prices.book import to_price_row
 from webapp.prices.forms import DiscountForm, ImportForm, RateForm
+from webapp.runs.scope import runs_of
 
 MOST_SHOWN = 20
 """The most errors shown for a file."""
@@ -101,11 +104,18 @@ def _ended(request: PersonRequest, did: bool) -> HttpResponse:
     return redirect("prices:rates")
 
 
+def _first_day(workspace: Workspace) -> str:
+    """Return the day of the first run, from which a new rate prices all runs; empty without one."""
+    first = runs_of(workspace).aggregate(Min("started_at"))["started_at__min"]
+    return f"{first:%Y-%m-%d}" if first else ""
+
+
 def _page(request: PersonRequest, refused: list[str] | None = None, **forms: Any) -> HttpResponse:
     lines = refused or []
+    today = f"{timezone.now():%Y-%m-%d}"
     context = {
-        "rate_form": RateForm(),
-        "discount_form": DiscountForm(),
+        "rate_form": RateForm(initial={"valid_from": _first_day(request.workspace) or today}),
+        "discount_form": DiscountForm(initial={"valid_from": today}),
         "import_form": ImportForm(),
         "now": timezone.now(),
         "own_rates": scope.own_rates_of(request.workspace),

@@ -10,13 +10,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from advisor.pricing.catalogue import catalogue
+from advisor.pricing.machine import DEFAULT_PROVIDER
 from webapp.accounts import audit
 from webapp.runs import locks
 from webapp.runs.editing.changes import Actor, Change, to_json
 from webapp.runs.models import Node, Run
 from webapp.runs.signals import history_changed, machine_corrected
 
-FIELDS = ("instance_type", "region", "purchase_option")
+FIELDS = ("instance_type", "provider", "region", "purchase_option")
 FOLLOWERS = {"instance_type": "service", "region": "zone"}
 """Corrected field -> another field whose value from the agent no longer applies."""
 MOST_SUGGESTIONS = 3
@@ -108,7 +109,7 @@ def _set_all(run: Run, by: Actor, wanted: list[tuple[Node, Said]]) -> Run:
 
 
 def _set(node: Node, values: Said, by: Actor) -> None:
-    for field, value in values.items():
+    for field, value in _with_provider(node, values).items():
         _keep_declared(node, field)
         setattr(node, field, value)
         if value == node.declared[field]:
@@ -116,6 +117,19 @@ def _set(node: Node, values: Said, by: Actor) -> None:
     corrected: tuple[str, Any] = (audit.name_of(by), timezone.now())
     node.corrected_by, node.corrected_at = corrected if node.declared else ("", None)
     node.save()
+
+
+def _with_provider(node: Node, values: Said) -> Said:
+    """Return the values with the provider: the chosen one, else the one that offers the type, else
+    the agent's.
+    """
+    if "instance_type" not in values and "provider" not in values:
+        return values
+    declared = node.declared.get("provider", node.provider)
+    known = catalogue().get(values.get("instance_type", node.instance_type))
+    chosen = values.get("provider") or (known.provider if known else declared)
+    is_same = (chosen or DEFAULT_PROVIDER) == (declared or DEFAULT_PROVIDER)
+    return {**values, "provider": declared if is_same else chosen}
 
 
 def _keep_declared(node: Node, field: str) -> None:

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from advisor.money import display_usd
 from advisor.pricing.catalogue import catalogue
+from advisor.pricing.providers import provider
 from webapp.accounts.access import PersonRequest, members_only
 from webapp.runs import scope
 from webapp.runs.editing import machines, runs
@@ -89,7 +90,9 @@ def _page(request: PersonRequest, run: Run, **forms: Any) -> HttpResponse:
         "machine_form": MachineForm(nodes),
         "nodes": nodes,
         "corrected": [node for node in nodes if node.declared],
-        "instance_types": sorted(catalogue()),
+        "instance_types": sorted(
+            (name, provider(machine.provider).title) for name, machine in catalogue().items()
+        ),
         **forms,
     }
     return render(request, "runs/edit_run.html", context)
