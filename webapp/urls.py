@@ -67,6 +67,7 @@ urlpatterns = [
     path("readyz", open_to_everybody(health.ready), name="readyz"),
     path("agent/<str:wheel_name>", open_to_everybody(downloads.agent_wheel), name="agent_wheel"),
     path("docs/api/", open_to_everybody(reference.page_of(api)), name="api_reference"),
+    path("docs/api/<slug:section>/", open_to_everybody(reference.page_of(api)), name="api_section"),
     path("problems/", open_to_everybody(problems.problem_page), name="problems"),
     path(
         "api/v1/docs",

@@ -106,15 +106,24 @@ def test_headings_have_the_anchors_that_links_name():
     assert 'href="/folder/other#y"' in document.html
 
 
-def test_the_reference_has_every_operation_and_every_type(anonymous):
-    html = page(anonymous, "/docs/api/")
+def test_the_reference_has_every_operation_and_every_type_by_section(anonymous):
+    contents = page(anonymous, "/docs/api/")
+    listed = dict.fromkeys(re.findall(r'href="(/docs/api/\w+/)', contents))
+    pages = {address: page(anonymous, address) for address in listed}
     document = anonymous.get("/api/v1/openapi.json").json()
 
     operations = [each for methods in document["paths"].values() for each in methods.values()]
     assert len(operations) > 30
-    assert {each["operationId"] for each in operations} <= anchors(html)
-    assert {f"type-{name}" for name in document["components"]["schemas"]} <= anchors(html)
-    assert set(re.findall(r'href="#([^"]+)"', html)) <= anchors(html)
+    for each in operations:
+        address = f"/docs/api/{each['tags'][0]}/"
+        assert each["operationId"] in anchors(pages[address])
+        assert f'href="{address}#{each["operationId"]}"' in contents
+    types = {f"type-{name}" for name in document["components"]["schemas"]}
+    assert types <= anchors(pages["/docs/api/types/"])
+    for address, html in pages.items():
+        for target, anchor in re.findall(r'href="(/docs/api/\w+/)?#([^"]+)"', html):
+            assert anchor == "page" or anchor in anchors(pages[target or address])
+    assert anonymous.get("/docs/api/nothing/").status_code == 404
 
 
 def test_the_reference_is_found_beside_the_api_and_in_the_bar(anonymous, owner):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI
@@ -17,8 +17,11 @@ TITLES = {
     "write": "Change",
     "recommendations": "Recommendations",
     "ingest": "Upload",
+    "rules": "Rules",
 }
 """The titles of the operations' tags, in this order; others follow under their own name."""
+TYPES = "types"
+"""The section of the types, beside those of the tags."""
 METHODS = ("get", "post", "put", "patch", "delete")
 _OF_TYPE = "#/components/schemas/"
 _USUAL = ("400", "401", "403", "422", "429")
@@ -78,18 +81,33 @@ class TypeLine:
 
 
 @dataclass(frozen=True)
+class Section:
+    """The operations of one tag, a page of their own."""
+
+    name: str
+    title: str
+    operations: tuple[OperationLine, ...]
+
+
+@dataclass(frozen=True)
 class Reference:
-    groups: dict[str, tuple[OperationLine, ...]]
+    sections: tuple[Section, ...]
     types: tuple[TypeLine, ...]
 
 
 def page_of(api: NinjaAPI) -> Callable[[HttpRequest], HttpResponse]:
-    """Return the view that shows the reference. It shows nothing of any workspace."""
+    """Return the view that shows the list of operations, or one section of the reference. It shows
+    nothing of any workspace.
+    """
 
     @require_safe
-    def page(request: HttpRequest) -> HttpResponse:
-        context = {"reference": _reference(api), "usual": ", ".join(_USUAL)}
-        return render(request, "manual/api.html", context)
+    def page(request: HttpRequest, section: str = "") -> HttpResponse:
+        reference = _reference(api)
+        shown = next((each for each in reference.sections if each.name == section), None)
+        if shown is None and section not in ("", TYPES):
+            raise Http404
+        context = {"reference": reference, "shown": shown, "usual": ", ".join(_USUAL)}
+        return render(request, "manual/api.html", context | {"has_types": section == TYPES})
 
     return page
 
@@ -106,7 +124,11 @@ def _reference(api: NinjaAPI) -> Reference:
                 by_tag.setdefault(tag, []).append(_operation(path, method, operation))
     schemas = document["components"]["schemas"]
     return Reference(
-        {TITLES.get(tag, tag): tuple(lines) for tag, lines in by_tag.items() if lines},
+        tuple(
+            Section(tag, TITLES.get(tag, tag), tuple(lines))
+            for tag, lines in by_tag.items()
+            if lines
+        ),
         tuple(
             TypeLine(name, schema.get("description", ""), tuple(_fields(schema)))
             for name, schema in sorted(schemas.items())
