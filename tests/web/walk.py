@@ -174,6 +174,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "mlflow:list_files": {},
     "mlflow:elsewhere": {},
     "mlflow:traces": {},
+    "mlflow:trace": {},
     "mlflow:trace_file": {},
     # For Prometheus, which brings the operator's token.
     "background:metrics": {},
@@ -377,6 +378,8 @@ def world() -> World:
         "unsubscribe_token": _mailed_to_somebody(workspace),
         "wheel_name": agent_wheel.name(),
         "method": "runs/get",
+        "version": "3.0",
+        "of": run.pk.hex,
         "section": "read",
         "path": f"0/{run.pk.hex}/artifacts/{SECRET}",
         "name": "ledger",

@@ -36,8 +36,8 @@ Answer = Callable[[Token, Arguments], dict[str, Any]]
 
 def find_answer(verb: str, version: str, path: str) -> Answer | None:
     """Return what answers the request, or None if clients that trace send no such request."""
-    for verbs, versions, pattern, answer in _ANSWERS:
-        if verb in verbs and version in versions and re.fullmatch(pattern, path):
+    for verbs, own, pattern, answer in _ANSWERS:
+        if verb in verbs and version == own and re.fullmatch(pattern, path):
             return answer
     return None
 

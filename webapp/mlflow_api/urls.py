@@ -16,11 +16,8 @@ urlpatterns = [
         name="trace_file",
     ),
     path(f"{_STORE}/<path:path>", open_to_everybody(views.file), name="file"),
-    re_path(
-        r"^api/(?P<version>[23]\.0)/mlflow/traces(?:/|$)(?P<path>.*)$",
-        open_to_everybody(views.traces),
-        name="traces",
-    ),
+    path("api/<version>/mlflow/traces", open_to_everybody(views.traces), name="traces"),
+    path("api/<version>/mlflow/traces/<path:path>", open_to_everybody(views.traces), name="trace"),
     path("api/2.0/mlflow/<path:method>", open_to_everybody(views.call), name="call"),
     re_path(r"^api/[23]\.0/", open_to_everybody(views.elsewhere), name="elsewhere"),
 ]

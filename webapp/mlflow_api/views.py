@@ -87,7 +87,7 @@ def file(request: HttpRequest, path: str) -> HttpResponseBase:
 
 
 @csrf_exempt
-def traces(request: HttpRequest, version: str, path: str) -> HttpResponseBase:
+def traces(request: HttpRequest, version: str, path: str = "") -> HttpResponseBase:
     """Answers what programs that trace ask for."""
     found = find_answer(request.method or "", version, path)
 
