@@ -11,6 +11,7 @@ import numpy as np
 
 from rules.frame import NodeFrame, RunFrame
 from rules.materiality import held_to_floor
+from rules.node_names import name_nodes
 from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Values, Verdict, values_hash
 
@@ -31,6 +32,14 @@ class Judgement:
     @property
     def values_hash(self) -> str:
         return values_hash(self.values)
+
+    def with_node_names(self, names: Mapping[str, str]) -> Judgement:
+        """Return the judgement with the nodes' names, by key, in its sentences; its numbers keep
+        the keys.
+        """
+        verdict = self.verdict
+        texts = name_nodes(verdict.summary, names), name_nodes(verdict.advice, names)
+        return replace(self, verdict=replace(verdict, summary=texts[0], advice=texts[1]))
 
 
 def evaluate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable
 
 MOST_NAMES = 8
@@ -83,7 +84,7 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _in_order(entity: str) -> tuple[str, int, str]:
-    node, _, gpu = entity.rpartition("/")
-    number = gpu.removeprefix("gpu")
-    return node, int(number) if number.isdigit() else 0, gpu
+def _in_order(entity: str) -> list[tuple[int, str]]:
+    """Return a key that sorts `node-10/gpu0` behind `node-2/gpu0`."""
+    parts = re.split(r"(\d+)", entity)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]

@@ -130,7 +130,8 @@ def report_of(run: StoredRun, timeline: Timeline, preset: Preset, as_of: datetim
     cost, labelled = cost_of_run(uses, book), ledger(frame)
     measured = figures(frame, steps=steps, ledger=labelled)
     run_usd = None if cost.total_usd is None else float(cost.total_usd)
-    judgements = engine.evaluate(frame, {}, run_usd=run_usd)
+    judged = engine.evaluate(frame, {}, run_usd=run_usd)
+    judgements = [each.with_node_names(timeline.node_names) for each in judged]
     seconds = timeline.duration_seconds
     recovered = recoverable_by_rule(judgements, labelled, seconds, node_costs(cost))
     return OfflineReport(

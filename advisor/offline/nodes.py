@@ -17,6 +17,7 @@ from advisor.costing.cost import Interval
 from advisor.offline.reading import StoredRun, StoredSegment
 from advisor.store.index import NodeHistory, SegmentRef, from_ns
 from advisor.store.objects import ObjectReader
+from rules.node_names import distinct_names
 
 FINISHED, FAILED, STOPPED, RUNNING = "finished", "failed", "stopped", "running"
 
@@ -137,6 +138,12 @@ class Timeline:
             nodes.append(Node(facts, history, place[0], tuple(sessions)))
         finest_ms = min(stored.segment.resolution_ms for stored in run.segments)
         return cls(tuple(nodes), Bodies(bodies), finest_ms)
+
+    @property
+    def node_names(self) -> dict[str, str]:
+        """Return the nodes' names by key."""
+        hosts = {n.history.key: (n.facts.hostname, n.facts.machine_id) for n in self.nodes}
+        return distinct_names(hosts)
 
     @property
     def started_at(self) -> datetime:

@@ -52,12 +52,12 @@ def document(a: Run, b: Run) -> dict[str, Any]:
 def is_running(run: Run) -> str:
     ended_node(run, ended_ms=None)
     Run.objects.filter(pk=run.pk).update(state=Run.RUNNING)
-    return "node-2 (trainer-2) hasn't reported its end"
+    return "trainer-2 hasn't reported its end"
 
 
 def is_declared_only(run: Run) -> str:
     factories.node(run, number=2, hostname="trainer-2")
-    return "node-2 (trainer-2) was declared and has sent nothing"
+    return "trainer-2 was declared and has sent nothing"
 
 
 def is_not_analysed(run: Run) -> str:
@@ -128,7 +128,7 @@ def test_without_waiting_it_exits_with_3_and_names_run_and_node(service, job, ca
     is_running(b)
     code, errors = told(capsys, a, b)
     assert code == 3
-    assert "run #2 is still running: node-2 (trainer-2) hasn't reported its end." in errors
+    assert "run #2 is still running: trainer-2 hasn't reported its end." in errors
     assert "use --wait" in errors
 
 
@@ -155,7 +155,7 @@ def test_waiting_ends_at_its_time_with_what_is_missing(service, job, capsys):
     is_running(b)
     code, errors = told(capsys, a, b, "--wait", "0.2")
     assert code == 3
-    assert "not complete after 0.2 s: run #2 (running): node-2 (trainer-2) hasn't" in errors
+    assert "not complete after 0.2 s: run #2 (running): trainer-2 hasn't" in errors
 
 
 @pytest.mark.parametrize("is_given_up", [False, True])

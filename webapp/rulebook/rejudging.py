@@ -18,7 +18,7 @@ from webapp.advice.life_cycle import queue_advice
 from webapp.analysis import queue
 from webapp.analysis.models import Judgement
 from webapp.analysis.results import dividing
-from webapp.analysis.results.judgement_rows import columns_of, hashes, judged_by
+from webapp.analysis.results.judgement_rows import columns_of_run, hashes, judged_by
 from webapp.background import claims, waking
 from webapp.background.kinds import WorkKind, WorkLimits
 from webapp.rulebook.models import Rejudging
@@ -107,7 +107,7 @@ def _write(row: Judgement, judged: engine.Judgement) -> None:
     since = (row.first_fired_at or timezone.now()) if fired else None
     as_read = Judgement.objects.filter(pk=row.pk, judged_at=row.judged_at)
     as_read.update(
-        **columns_of(judged),
+        **columns_of_run(judged, row.run_id),
         first_fired_at=since,
         judged_at=timezone.now(),
     )

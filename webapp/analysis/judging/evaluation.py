@@ -41,6 +41,7 @@ from webapp.prices.book import price_book
 from webapp.runs import progress
 from webapp.runs.history import node_history, with_sessions
 from webapp.runs.models import Node, Run, Segment, Session
+from webapp.runs.node_names import names_of
 from webapp.thresholds.values import values_of
 
 RENEWED_EVERY_SECONDS = 5
@@ -98,7 +99,9 @@ def _measured(held: queue.AnalysisClaim, run: Run, priced: Outcome) -> Outcome:
     outcome = _with_energy(priced, energy)
     total = outcome.cost.total_usd
     run_usd = None if total is None else float(total)
-    judgements = engine.evaluate(frame, values, run_usd=run_usd)
+    names = names_of(priced.nodes)
+    judged = engine.evaluate(frame, values, run_usd=run_usd)
+    judgements = [each.with_node_names(names) for each in judged]
     steps = run_steps(frame)
     waste = ledger(frame, values)
     alive()

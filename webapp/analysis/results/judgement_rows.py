@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from rules.engine import Judgement, rejudge
+from rules.node_names import mentions_node
 from rules.registry import all_rules
 from rules.rule import Numbers, Rule, Values, values_hash
 from webapp.analysis import models as rows
+from webapp.runs.models import Node
+from webapp.runs.node_names import names_of
 
 
 def columns_of(judged: Judgement) -> dict[str, Any]:
@@ -37,6 +41,14 @@ def judged_by(row: rows.Judgement, values: Mapping[str, Values]) -> Judgement | 
         return None
     run_usd = None if row.run.cost_usd is None else float(row.run.cost_usd)
     return rejudge(rule, Numbers.from_document(row.numbers), values[row.rule], run_usd)
+
+
+def columns_of_run(judged: Judgement, run_id: UUID) -> dict[str, Any]:
+    """Return the columns of a judgement from stored numbers, with the names of the run's nodes."""
+    if not (mentions_node(judged.verdict.summary) or mentions_node(judged.verdict.advice)):
+        return columns_of(judged)
+    nodes = Node.objects.filter(attempt__run=run_id)
+    return columns_of(judged.with_node_names(names_of(nodes)))
 
 
 def hashes(values: Mapping[str, Values]) -> dict[str, str]:

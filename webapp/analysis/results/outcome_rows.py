@@ -21,7 +21,7 @@ from webapp.analysis.models import CostPart, Judgement, LedgerEntry
 from webapp.analysis.outcome import Outcome, SampleResults
 from webapp.analysis.pricing import machine_uses
 from webapp.analysis.results import dividing, ledger_rows, lives, summaries
-from webapp.analysis.results.judgement_rows import columns_of, judged_by
+from webapp.analysis.results.judgement_rows import columns_of, columns_of_run, judged_by
 from webapp.analysis.successive import verdicts
 from webapp.analysis.trainings import checkpoint_rows, numbered_steps
 from webapp.database import documents, prepared
@@ -77,7 +77,7 @@ def _judge_numbers_again(run: Run) -> None:
         judged = judged_by(row, {row.rule: row.values})
         if judged is not None:
             since = (row.first_fired_at or timezone.now()) if _fired(judged) else None
-            columns = {**columns_of(judged), "first_fired_at": since}
+            columns = {**columns_of_run(judged, run.pk), "first_fired_at": since}
             Judgement.objects.filter(pk=row.pk).update(**columns)
     dividing.redivide_ledger(run)
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from webapp.analysis.models import Analysis
 from webapp.runs.models import Node, Run, Session
+from webapp.runs.node_names import names_of
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,15 @@ def _missing(run: Run, nodes: list[Node]) -> tuple[str, ...]:
     )
     if not any(node.sessions.all() for node in nodes):
         return late
-    unheard = [node for node in _deciding(nodes) if not node.sessions.all()]
-    return *(f"{_name(node)} was declared and has sent nothing" for node in unheard), *late
+    names = names_of(nodes)
+    unheard = [names[node.key] for node in _deciding(nodes) if not node.sessions.all()]
+    return *(f"{name} was declared and has sent nothing" for name in unheard), *late
 
 
 def _open(nodes: list[Node]) -> list[str]:
     """Return the nodes that have not reported their end; never empty."""
-    each = [(node, _last(node)) for node in _deciding(nodes)]
-    named = [_name(node) for node, last in each if last is None or last.ended_ms is None]
+    names, each = names_of(nodes), [(node, _last(node)) for node in _deciding(nodes)]
+    named = [names[node.key] for node, last in each if last is None or last.ended_ms is None]
     return named or ["its agent"]
 
 
@@ -93,8 +95,3 @@ def _deciding(nodes: list[Node]) -> list[Node]:
 
 def _last(node: Node) -> Session | None:
     return max(node.sessions.all(), key=lambda session: session.started_at, default=None)
-
-
-def _name(node: Node) -> str:
-    """Return a node's name: `node-2 (trainer-b)`."""
-    return f"{node.key} ({node.hostname})" if node.hostname else node.key
