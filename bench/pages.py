@@ -238,6 +238,7 @@ class _Pages:
             "name": "ledger",
             "wheel_name": agent_wheel.name(),
             "number": run.number,
+            "node_number": 1,
         }
 
 

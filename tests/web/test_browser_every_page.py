@@ -17,6 +17,7 @@ PARTS = 12
 def test_nothing_stands_in_the_way_of_anybody(visit, pair, part, theme):  # noqa: F811
     a, b = pair
     rows = {"run_id": a.pk, "other_run_id": b.pk, "job_uuid": a.job.uuid, "number": a.number}
+    rows["node_number"] = 1
     rows |= {"recommendation_uuid": a.recommendations.get().uuid, "rule_id": "input_bound"}
     rows |= {"instance_type": "c5.large", "name": "ledger"}
     window = visit(1440, theme)

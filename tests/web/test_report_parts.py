@@ -114,8 +114,7 @@ def _waits(found: dict[str, str]) -> str:
 def test_what_is_left_out_is_counted(owner, run, monkeypatch):
     for number in range(2, 5):
         factories.node(run, number=number)
-    monkeypatch.setattr("webapp.dashboard.selectors.drawn.MOST_NODES", 1)
-    monkeypatch.setattr(drawn, "MOST_NODES", 1)
+    monkeypatch.setattr(charts, "MOST_NODES", 1)
     for module in (devices, drawn, charts):
         monkeypatch.setattr(module, "MOST_GPUS", 1)
     found = sections(owner, run)
@@ -123,7 +122,7 @@ def test_what_is_left_out_is_counted(owner, run, monkeypatch):
     assert "3 more nodes aren't drawn or listed" in found["usage"]
     assert "3 more nodes aren't drawn." in found["usage"]
     assert "1 more GPUs aren't listed" in found["usage"]
-    assert "3 more nodes aren't drawn: charts and tables have the first" in found["lacking"]
+    assert "3 more nodes aren't drawn: charts and tables have 6" in found["lacking"]
 
 
 def test_cores_and_ranks_that_are_left_out_are_counted(owner, long_run, monkeypatch):

@@ -126,6 +126,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "runs:series_json": {"get": VIEWERS},
     "runs:series_csv": {"get": VIEWERS},
     "dashboard:run_charts": {"get": VIEWERS},
+    "dashboard:node": {"get": VIEWERS},
     "dashboard:compare": {"get": VIEWERS},
     "dashboard:shared": {"get": EVERYBODY},
     "dashboard:shared_charts": {"get": EVERYBODY},
@@ -369,6 +370,7 @@ def world() -> World:
         "job_uuid": run.job.uuid,
         "job_id": run.job.uuid,
         "number": run.number,
+        "node_number": 1,
         "recommendation_uuid": run.recommendations.get().uuid,
         "recommendation_id": run.recommendations.get().uuid,
         "secret": "no-such-secret",
@@ -444,6 +446,7 @@ def _secret_run(workspace: Workspace) -> Run:
         workspace, f"{SECRET}.py", key=f"{SECRET}/train.py", owner=SECRET, tags={"team": SECRET}
     )
     run = factories.costed(factories.run(job, owner=SECRET, tags={"team": SECRET}))
+    factories.node(run, hostname=SECRET)
     factories.judgement(run, summary=SECRET)
     factories.analysis(run, done=0, error=SECRET, given_up_at=timezone.now())
     factories.recommendation(run, title=SECRET)

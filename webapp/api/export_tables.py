@@ -22,7 +22,7 @@ from webapp.analysis.selectors.findings import findings_of
 from webapp.analysis.selectors.ledger import run_ledger
 from webapp.api.amounts import money
 from webapp.http.problems import Problem
-from webapp.runs.history import chart_history, node_histories, nodes_of
+from webapp.runs.history import chart_histories, node_histories, nodes_of
 from webapp.runs.models import Run
 
 Columns = dict[str, list[Any]]
@@ -65,7 +65,7 @@ def series(part: ExportRequest) -> Columns:
         return {"time": [], "seconds": [], "node": []}
     start, end = part.times
     buckets = buckets_of(start, end, part.buckets, is_aligned=False)
-    nodes = [chart_history(node, buckets) for node in nodes_of(part.run)]
+    nodes = chart_histories(nodes_of(part.run), buckets)
     names = part.names or _every_name(nodes)
     if len(names) * part.buckets * len(nodes) > MOST_CELLS:
         raise _too_large("Ask for fewer buckets, for a part of the run, or for some series.")

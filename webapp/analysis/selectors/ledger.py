@@ -15,7 +15,7 @@ from advisor.waste_words import LedgerPart
 from rules.ledger import VERSION
 from rules.ledger_labels import LABELS, NO_WASTE
 from webapp.analysis.models import LedgerEntry
-from webapp.runs.models import Job, Run, began
+from webapp.runs.models import Job, Node, Run, began
 
 JOB_DAYS = 30
 BAR_WIDTH = 1000
@@ -170,6 +170,13 @@ class LedgerView:
 def run_ledger(run: Run) -> LedgerView | None:
     """Return the run's ledger, or None if it isn't measured yet."""
     view = _view(LedgerEntry.objects.filter(run=run))
+    is_earlier = run.summary.ledger_version < VERSION
+    return replace(view, is_of_earlier_version=is_earlier) if view else None
+
+
+def node_ledger(run: Run, node: Node) -> LedgerView | None:
+    """Return the ledger of one node of the run, or None if it isn't measured yet."""
+    view = _view(LedgerEntry.objects.filter(run=run, node=node))
     is_earlier = run.summary.ledger_version < VERSION
     return replace(view, is_of_earlier_version=is_earlier) if view else None
 

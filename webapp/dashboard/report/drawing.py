@@ -83,17 +83,17 @@ class Histogram:
 
 
 def drawn_chart(
-    chart: Chart, document: dict[str, Any], names: dict[str, str], end: float
+    chart: Chart, document: dict[str, Any], names: dict[str, str], end: float, hidden: int = 0
 ) -> DrawnChart:
-    """Return the chart. `names` are those of nodes by their keys. Without lines, nothing was
-    measured.
+    """Return the chart. `names` are those of nodes by their keys, `hidden` counts those that aren't
+    drawn. Without lines, nothing was measured.
     """
     lines = document["lines"]
     known = [v for line in lines for v in (*line["max"], *line["mean"]) if v is not None]
     top = chart.highest or max(known, default=0.0) * HEADROOM or 1.0
     drawn = [_line(line, number, names, top, end, chart.unit) for number, line in enumerate(lines)]
     words = write_value(top, chart.unit)
-    return DrawnChart(chart.title, words, drawn, shown.seconds(end), document["hidden"])
+    return DrawnChart(chart.title, words, drawn, shown.seconds(end), hidden)
 
 
 def progress_chart(

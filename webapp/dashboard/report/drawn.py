@@ -22,7 +22,7 @@ from webapp.dashboard.report.drawing import (
 )
 from webapp.dashboard.report.rules import RuleReport
 from webapp.dashboard.report.steps import StepTimes, steps_of
-from webapp.dashboard.selectors.charts import IO_WAIT, MOST_GPUS, MOST_NODES, charts
+from webapp.dashboard.selectors.charts import IO_WAIT, MOST_GPUS, charts
 from webapp.dashboard.selectors.drawn import Read, read_charts, report_document
 from webapp.dashboard.selectors.heat import heat_of, percent_values
 from webapp.dashboard.selectors.lines import Member
@@ -86,12 +86,12 @@ def drawn_of(
     window = SeriesWindow(0.0, length, BUCKETS)
     times = window.times(page.run)
     try:
-        read = read_charts(page.nodes, times, window.buckets, for_report=True)
-        document = report_document(page.nodes, read, window)
+        read = read_charts(page.charted, times, window.buckets, for_report=True)
+        document = report_document(page.charted, read, window)
     except RoomExceededError as error:
         return ReportDrawings(trouble=f"The run has {error}, too many to draw.")
     drawn = _of_document(page, names, document, read, length)
-    found = devices(page.nodes, read.whole, times, loop)
+    found = devices(page.charted, read.whole, times, loop)
     values = {rule.line.row.rule: rule.line.row.values for rule in rules}
     spread = values.get("step_outlier", {}).get("stddev")
     apart = values.get("load_balancing", {}).get("threshold")
@@ -107,10 +107,11 @@ def drawn_of(
 def _of_document(
     page: RunPage, names: Mapping[str, str], document: dict[str, Any], read: Read, length: float
 ) -> ReportDrawings:
-    named, shown = dict(names), page.nodes[:MOST_NODES]
+    named, shown = dict(names), page.charted
+    more_nodes = len(page.nodes) - len(shown)
     listed = [
-        drawn_chart(chart, document["charts"][chart.key], named, length)
-        for chart in [*charts(page.nodes), IO_WAIT]
+        drawn_chart(chart, document["charts"][chart.key], named, length, more_nodes)
+        for chart in [*charts(shown), IO_WAIT]
     ]
     maps = [
         heat_map("GPU utilisation, every GPU", document["heat"], named),
@@ -124,7 +125,7 @@ def _of_document(
         heat=[each for each in maps if each is not None],
         phases=[(start, end, name) for start, end, name in document["phases"]],
         length_seconds=length,
-        more_nodes=max(len(page.nodes) - MOST_NODES, 0),
+        more_nodes=more_nodes,
         more_gpus=sum(max(len(node.gpus) - MOST_GPUS, 0) for node in shown),
     )
 

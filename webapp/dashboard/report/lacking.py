@@ -63,7 +63,11 @@ def _of_samples(page: RunPage, drawn: ReportDrawings) -> Iterator[str]:
 
 def _left_out(drawn: ReportDrawings) -> Iterator[str]:
     counted = (
-        (drawn.more_nodes, f"nodes aren't drawn: charts and tables have the first {MOST_NODES}"),
+        (
+            drawn.more_nodes,
+            f"nodes aren't drawn: charts and tables have {MOST_NODES}, "
+            "those that findings name first",
+        ),
         (drawn.more_gpus, "GPUs of these nodes aren't drawn or listed"),
         (drawn.devices.more_cores, "cores of these nodes aren't listed"),
         (drawn.steps.more, "ranks and phases aren't listed"),

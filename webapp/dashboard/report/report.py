@@ -29,6 +29,7 @@ from webapp.dashboard.report.operators import OperatorTable, operators_of
 from webapp.dashboard.report.rules import RuleReport, rule_reports
 from webapp.dashboard.selectors.run import RunPage, run_page
 from webapp.runs.models import Run
+from webapp.runs.node_names import names_of
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class RunReport:
 
 def run_report(run: Run) -> RunReport:
     page = run_page(run, may_change=False)
-    names = {node.key: str(node) for node in page.nodes}
+    names = names_of(page.nodes)
     time, rules = job_time(run, page.judged), rule_reports(page.judged, names)
     drawn = drawn_of(page, names, time.loop_times, rules)
     usage, operators = usage_rows(page.judged, page.nodes), operators_of(page.traced)

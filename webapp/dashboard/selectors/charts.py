@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ class ChartLine:
     label: str
     gpu: int | None = None
     """The number of its GPU."""
+    family: str = ""
+    """The lines that it is compared with; empty: those of all GPUs, or of its label."""
 
     def is_of(self, node: Node) -> bool:
         return self.gpu is None or self.gpu < len(node.gpus)
@@ -33,7 +35,9 @@ class ChartLine:
 class Chart:
     """Chart of a run's page. `highest` is the end of the scale, if it is fixed. `is_folded` means
     that it is shown when it is unfolded. `instead_of` is the key of the chart without whose series
-    it is drawn.
+    it is drawn. `meaning` says what it shows, in one sentence. `is_panel` means that it is one of
+    the panels of GPUs, which are read once they are unfolded. `is_event_time` means that it shows
+    how long something happened, so that 0 % isn't idle.
     """
 
     key: str
@@ -43,6 +47,9 @@ class Chart:
     highest: float | None = None
     is_folded: bool = False
     instead_of: str = ""
+    meaning: str = ""
+    is_panel: bool = False
+    is_event_time: bool = False
 
     def document(self) -> dict[str, Any]:
         """Return the chart for the browser, with the series names that the API answers."""
@@ -52,6 +59,16 @@ class Chart:
 
 IO_WAIT = Chart("io_wait", "Waiting for I/O", "pct", (ChartLine("host.cpu_iowait_pct", "waiting"),))
 """The chart of I/O wait, which the report draws, too."""
+
+
+def charted_nodes(nodes: Sequence[Node], named: Collection[str]) -> list[Node]:
+    """Return the nodes that charts read, in order: first those that a finding names.
+
+    Args:
+        named: keys of nodes.
+    """
+    chosen = sorted(nodes, key=lambda node: node.key not in named)[:MOST_NODES]
+    return sorted(chosen, key=lambda node: node.number)
 
 
 def charts(nodes: Sequence[Node]) -> list[Chart]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from django.conf import settings
 
 from advisor.store.chart_plan import Buckets, buckets_of
-from advisor.store.index import NodeHistory
+from advisor.store.index import TIERS_SECONDS, NodeHistory
 from advisor.store.opening import open_store
 from advisor.store.reading import NodeReader
 from advisor.store.series import SeriesView, shown_name, views_of
@@ -35,8 +35,15 @@ from advisor.store.step_spread import (
     trained_steps,
 )
 from advisor.store.step_tiers import DRAWN
-from webapp.dashboard.selectors.charts import IO_WAIT, MOST_NODES, Chart, charts
+from webapp.dashboard.selectors.charts import (
+    IO_WAIT,
+    MOST_NODES,
+    Chart,
+    charted_nodes,
+    charts,
+)
 from webapp.dashboard.selectors.heat import MOST_CORES, core_members, core_names, heat_of
+from webapp.dashboard.selectors.judgements import fired_lines, nodes_named_by
 from webapp.dashboard.selectors.lines import (
     Member,
     StyledLine,
@@ -45,7 +52,7 @@ from webapp.dashboard.selectors.lines import (
     share_buckets,
 )
 from webapp.dashboard.selectors.step_table import step_document
-from webapp.runs.history import chart_history, nodes_of, whole_history
+from webapp.runs.history import chart_histories, nodes_of, whole_history
 from webapp.runs.models import Node, Run
 from webapp.runs.views.series import SeriesWindow, round_values
 
@@ -53,6 +60,9 @@ DIGITS = 5
 """The digits of a value: more can't be seen, neither in a line nor beside it."""
 MOST_SINGLE_STEPS = 50_000
 """The most steps of a run that have exact percentiles; those of more come from tiers."""
+LEAST_SECONDS, SUMMED_AFTER_SECONDS = float(TIERS_SECONDS[0]), 600.0
+"""The least width of a bucket where many nodes are drawn for longer than this: summaries are read,
+no single samples. Shorter stretches, and pages of nodes, have them."""
 STEP_COLUMNS = tuple(dict.fromkeys((*DRAWN, *COLUMNS)))
 
 
@@ -79,13 +89,28 @@ class Read:
 
 
 def drawn_charts(run: Run, window: SeriesWindow) -> dict[str, Any]:
-    """Return what the browser draws, by chart; `hidden` counts the nodes of a chart that it doesn't
-    draw.
+    """Return what the browser draws, by chart, of the nodes that charts read.
 
     Raises TooLargeError.
     """
-    nodes, times = nodes_of(run), window.times(run)
-    return _document(nodes, read_charts(nodes, times, window.buckets), window)
+    nodes, times = read_nodes(run, window.node), window.times(run)
+    is_long = window.end_seconds - window.start_seconds >= SUMMED_AFTER_SECONDS
+    least = LEAST_SECONDS if is_long and len(nodes) == MOST_NODES else 0.001
+    return _document(nodes, read_charts(nodes, times, window.buckets, least_seconds=least), window)
+
+
+def read_nodes(run: Run, number: int | None = None) -> list[Node]:
+    """Return the nodes that charts read: of a run with many, those that findings name come first.
+
+    Args:
+        number: of the only node to read; None: of all.
+    """
+    nodes = nodes_of(run)
+    if number is not None:
+        return [node for node in nodes if node.number == number]
+    if len(nodes) <= MOST_NODES:
+        return nodes
+    return charted_nodes(nodes, nodes_named_by(fired_lines(run), nodes))
 
 
 def report_document(nodes: Sequence[Node], read: Read, window: SeriesWindow) -> dict[str, Any]:
@@ -99,14 +124,13 @@ def report_document(nodes: Sequence[Node], read: Read, window: SeriesWindow) -> 
 def _document(
     nodes: Sequence[Node], read: Read, window: SeriesWindow, more: Sequence[Chart] = ()
 ) -> dict[str, Any]:
-    shown, listed = nodes[:MOST_NODES], [*charts(nodes), *more]
-    offset = window.start_seconds
+    listed, offset = [*charts(nodes), *more], window.start_seconds
     return {
         "from": window.start_seconds,
         "to": window.end_seconds,
-        "charts": {c.key: _chart(c, shown, len(nodes), read, offset) for c in listed},
-        "heat": heat_of([_members(c, shown, read) for c in listed if c.key == "gpu"], offset),
-        "nodes": _multiples(listed, shown, read, offset),
+        "charts": {c.key: chart_document(c, nodes, read.views, offset) for c in listed},
+        "heat": heat_of([_members(c, nodes, read.views) for c in listed if c.key == "gpu"], offset),
+        "nodes": _multiples(listed, nodes, read, offset),
         "steps": step_document(read.steps),
         "phases": _phases(read, offset),
         "progress": _progress(read, offset),
@@ -119,26 +143,27 @@ def read_charts(
     most: int,
     *,
     for_report: bool = False,
+    least_seconds: float = 0.001,
 ) -> Read:
-    """Read what the charts of these nodes draw, in at most so many buckets.
+    """Read what the charts of these few nodes draw, in at most so many buckets.
 
     Raises TooLargeError.
 
     Args:
+        least_seconds: the least width of a bucket.
         for_report: with the cores, the wait for I/O, and single steps if there aren't too many.
     """
     store, read = open_store(settings.OBJECTS_URL), Read()
     listed = [*charts(nodes), *((IO_WAIT,) if for_report else ())]
     if times is None:
         return read
-    buckets = buckets_of(*times, most, is_aligned=True)
+    buckets = buckets_of(*times, most, least_seconds, is_aligned=True)
     read.starts_seconds, read.width_seconds = (
         buckets.starts_seconds(times[0]),
         buckets.width_seconds,
     )
-    for node in nodes[:MOST_NODES]:
+    for node, history in zip(nodes, chart_histories(nodes, buckets), strict=True):
         names = _names(node, [chart for chart in listed if not chart.instead_of])
-        history = chart_history(node, buckets)
         reader = NodeReader(store, history, for_charts=True)
         sampled = [name for name in names if name not in NAMES]
         views = views_of(reader, history, sampled, times[0], buckets)
@@ -191,27 +216,34 @@ def _add_steps(
         read.phases[phase] = read.phases.get(phase, 0.0) + seconds
 
 
-def _members(chart: Chart, nodes: Sequence[Node], read: Read) -> list[Member]:
+Views = Mapping[tuple[str, str], SeriesView]
+"""Views by the node's key and the displayed name."""
+
+
+def _members(chart: Chart, nodes: Sequence[Node], views: Views) -> list[Member]:
     found = []
     for line in chart.lines:
+        family = line.family or ("GPU" if line.gpu is not None else line.label)
         for node in nodes:
-            view = read.views.get((node.key, shown_name(line.name)[0]))
+            view = views.get((node.key, shown_name(line.name)[0]))
             if view is not None and line.is_of(node):
-                found.append(
-                    Member("GPU" if line.gpu is not None else line.label, line.label, view)
-                )
+                found.append(Member(family, line.label, view))
     return found
 
 
-def _chart(
-    chart: Chart, nodes: Sequence[Node], node_count: int, read: Read, offset_seconds: float
+def chart_document(
+    chart: Chart, nodes: Sequence[Node], views: Views, offset_seconds: float
 ) -> dict[str, Any]:
+    """Return `{lines}`: the chart as the browser draws it."""
     families: dict[str, list[Member]] = defaultdict(list)
-    for member in _members(chart, nodes, read):
+    for member in _members(chart, nodes, views):
         families[member.family].append(member)
-    drawn = [line for family in families.values() for line in drawn_lines(family, chart.unit)]
-    lines = [_line(line, offset_seconds) for line in drawn]
-    return {"lines": lines, "hidden": node_count - len(nodes) if lines else 0}
+    drawn = [
+        line
+        for family in families.values()
+        for line in drawn_lines(family, chart.unit, names_idle=not chart.is_event_time)
+    ]
+    return {"lines": [_line(line, offset_seconds) for line in drawn]}
 
 
 def _multiples(
@@ -226,7 +258,7 @@ def _multiples(
     chart = chart or next(c for c in listed if c.key == "cpu")
     found = []
     for node in nodes:
-        members = _members(chart, [node], read)
+        members = _members(chart, [node], read.views)
         if members and share_buckets(members):
             view = replace(merge_lines(members, "", "plain").view, node_key=node.key)
             found.append(_line(StyledLine(chart.title, view), offset_seconds))

@@ -12,9 +12,8 @@ from advisor.store.chart_plan import buckets_of
 from advisor.store.opening import open_store
 from advisor.store.reading import NodeReader
 from advisor.store.series import SeriesView, views_of
-from webapp.dashboard.selectors.charts import MOST_NODES
 from webapp.dashboard.selectors.lines import Member
-from webapp.runs.history import chart_history, nodes_of
+from webapp.runs.history import chart_histories
 from webapp.runs.models import Node, Run
 from webapp.runs.views.series import SeriesWindow
 
@@ -22,17 +21,16 @@ MOST_CORES = 384
 """The most rows of the heat map of cores."""
 
 
-def drawn_cores(run: Run, window: SeriesWindow) -> dict[str, Any]:
-    """Return the heat map of the cores of the shown nodes. Raises TooLargeError."""
+def drawn_cores(run: Run, nodes: Sequence[Node], window: SeriesWindow) -> dict[str, Any]:
+    """Return the heat map of the cores of these nodes. Raises TooLargeError."""
     times = window.times(run)
     if times is None:
         return {"heat": None}
     buckets = buckets_of(*times, window.buckets, is_aligned=True)
     store, members, left = open_store(settings.OBJECTS_URL), [], MOST_CORES
-    for node in nodes_of(run)[:MOST_NODES]:
+    for node, history in zip(nodes, chart_histories(nodes, buckets), strict=True):
         names = core_names(node, left)
         left -= len(names)
-        history = chart_history(node, buckets)
         reader = NodeReader(store, history, for_charts=True)
         views = views_of(reader, history, names, times[0], buckets) if names else []
         members += core_members(views)
@@ -61,15 +59,14 @@ def heat_of(of_charts: Sequence[Sequence[Member]], offset_seconds: float) -> dic
     return {
         "start": float(first.t_seconds[0] + offset_seconds),
         "step": first.width_seconds,
-        "rows": [
-            {
-                "node": member.view.node_key,
-                "label": member.label,
-                "values": percent_values(member.view.mean),
-            }
-            for member in ordered
-        ],
+        "rows": [heat_row(member) for member in ordered],
     }
+
+
+def heat_row(member: Member) -> dict[str, Any]:
+    """Return the row of one series, in whole percent; None if unknown."""
+    values = percent_values(member.view.mean)
+    return {"node": member.view.node_key, "label": member.label, "values": values}
 
 
 def percent_values(values: np.ndarray) -> list[int | None]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from uuid import UUID
 
 from django.db.models import Count
 
+from rules.node_names import nodes_named_in
 from rules.registry import title_of
 from webapp.analysis.models import Judgement
-from webapp.runs.models import Run
+from webapp.runs.models import Node, Run
+from webapp.runs.node_names import names_of
 
 STATES = (
     Judgement.FIRED,
@@ -57,6 +59,29 @@ def rule_lines(run: Run) -> list[RuleLine]:
         if line.row.explained_by in by_rule:
             by_rule[line.row.explained_by].explained.append(line)
     return [line for line in every if line.row.explained_by not in by_rule]
+
+
+def nodes_named_by(lines: Iterable[RuleLine], nodes: Sequence[Node]) -> dict[str, list[str]]:
+    """Return the titles of the findings that name some of the nodes in their sentences, by the
+    node's key. A finding that names all of them tells none apart.
+    """
+    names, found = names_of(nodes), defaultdict(list)
+    for line in lines:
+        named = nodes_named_in((line.row.summary, line.row.advice), names)
+        for key in named if len(named) < len(names) else ():
+            found[key].append(line.title)
+    return dict(found)
+
+
+def windows_of_node(line: RuleLine, key: str) -> list[list[object]]:
+    """Return the finding's windows on the node with this key, and on all nodes."""
+    return [each for each in line.windows if str(each[2]).partition("/")[0] in (key, "")]
+
+
+def fired_lines(run: Run) -> list[RuleLine]:
+    """Return all findings of a run, in no order."""
+    rows = Judgement.objects.filter(run=run, state=Judgement.FIRED)
+    return [RuleLine(row, title_of(row.rule)) for row in rows]
 
 
 def finding_counts(runs: Iterable[Run]) -> Counter[UUID]:

@@ -45,13 +45,18 @@ class StyledLine:
     kind: str = "plain"
 
 
-def drawn_lines(members: Sequence[Member], unit: str) -> list[StyledLine]:
+def drawn_lines(
+    members: Sequence[Member], unit: str, *, names_idle: bool = True
+) -> list[StyledLine]:
     """Return the lines of one family: never used, outliers, then the mean and the band of the
     rest.
+
+    Args:
+        names_idle: members at 0 % have a line of their own.
     """
     if len(members) <= MOST_PLAIN or not share_buckets(members):
         return [StyledLine(member.label, member.view) for member in members[:MOST_LINES]]
-    idle = [m for m in members if unit == "pct" and _is_idle(m.view)]
+    idle = [m for m in members if names_idle and unit == "pct" and _is_idle(m.view)]
     used = [m for m in members if m not in idle]
     outliers = _outliers(used, unit)
     rest = [m for m in used if m not in outliers]

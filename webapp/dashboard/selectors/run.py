@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from advisor.pricing.machine import DEFAULT_PROVIDER
@@ -19,8 +20,14 @@ from webapp.analysis.selectors.findings import analysis_of
 from webapp.analysis.selectors.ledger import LedgerView, run_ledger
 from webapp.analysis.selectors.run_money import RunMoney, run_money
 from webapp.dashboard.selectors.baseline import baseline_of
-from webapp.dashboard.selectors.charts import MOST_NODES, Chart, charts
-from webapp.dashboard.selectors.judgements import RuleLine, in_state, rule_lines
+from webapp.dashboard.selectors.charts import Chart, charted_nodes, charts
+from webapp.dashboard.selectors.gpu_panels import gpu_panels
+from webapp.dashboard.selectors.judgements import (
+    RuleLine,
+    in_state,
+    nodes_named_by,
+    rule_lines,
+)
 from webapp.dashboard.selectors.memory_failure import MemoryFailure, memory_failure
 from webapp.dashboard.selectors.no_finding import NoFinding, no_finding
 from webapp.dashboard.selectors.probes import ProbeLine, probe_line
@@ -33,11 +40,15 @@ from webapp.prices.machines import catalogue_in
 from webapp.quotas.refusals import QuotaRefusal, last_refusal
 from webapp.runs import scope
 from webapp.runs.failure import FirstFailure, failure_of, stderr_of
+from webapp.runs.gpu_models import gpu_words
 from webapp.runs.history import facts
 from webapp.runs.models import Artefact, Node, Run
+from webapp.runs.node_names import names_of
 from webapp.runs.stages import StageTime, stages_of
 
 DAY_SECONDS = 86_400
+MOST_DESCRIBED = 16
+"""The most nodes of which the page of a run describes the hardware."""
 
 
 @dataclass(frozen=True)
@@ -182,9 +193,25 @@ class RunPage:
         return [*self.imports, *self.profiles]
 
     @property
-    def drawn_nodes(self) -> int:
-        """Return how many of the nodes the charts read."""
-        return min(len(self.nodes), MOST_NODES)
+    def is_cluster(self) -> bool:
+        """Return whether the page only names its nodes, whose hardware is on their own pages."""
+        return len(self.nodes) > MOST_DESCRIBED
+
+    @property
+    def gpus(self) -> str:
+        """Return the run's GPUs, in words; empty without any."""
+        return gpu_words(self.nodes)
+
+    @cached_property
+    def named(self) -> dict[str, list[str]]:
+        """Return the titles of the findings that name a node, by its key."""
+        findings = [line for cause in self.findings for line in (cause, *cause.explained)]
+        return nodes_named_by(findings, self.nodes)
+
+    @cached_property
+    def charted(self) -> list[Node]:
+        """Return the nodes that the charts read."""
+        return charted_nodes(self.nodes, self.named)
 
     @property
     def error(self) -> str:
@@ -193,7 +220,7 @@ class RunPage:
     @property
     def no_price_reasons(self) -> list[str]:
         """Return why there is no cost, as text, with the nodes' display names."""
-        names = {node.key: str(node) for node in self.nodes}
+        names = names_of(self.nodes)
         reasons = [reason.partition(": ") for reason in self.run.summary.missing]
         return [
             f"{names.get(key, key)}: {why}" if len(self.nodes) > 1 and why else why or key
@@ -245,18 +272,20 @@ class RunPage:
         shown = self.memory.charts if self.memory else ()
         return [
             replace(chart, is_folded=False) if chart.key in shown else chart
-            for chart in charts(self.nodes)
+            for chart in (*charts(self.nodes), *gpu_panels(self.charted))
         ]
 
     def chart_document(self) -> dict[str, Any]:
         """Return what the browser needs to draw: charts, nodes, evidence."""
         return {
             "length_seconds": self.run.duration.total_seconds() if self.run.duration else 0.0,
-            "nodes": {node.key: str(node) for node in self.nodes},
+            "nodes": names_of(self.nodes),
             "charts": [chart.document() for chart in self._charts],
             "usd": float(self.run.cost_usd) if self.run.cost_usd else None,
             "epochs": self.run.work.get("epochs"),
-            "cores": sum(node.vcpus or 0 for node in self.nodes[:MOST_NODES]),
+            "cores": sum(node.vcpus or 0 for node in self.charted),
+            "charted": [node.key for node in self.charted],
+            "named": self.named,
             "events": [event.document() for event in self.events],
             "evidence": [
                 {"rule": item.row.rule, "title": item.title, "windows": item.windows}

@@ -33,7 +33,7 @@ def step_document(spreads: Sequence[StepSpread]) -> dict[str, Any] | None:
             *_joined(trained, "seconds", "weights"),
             max((each.percentile_seconds(LONGEST) for each in trained), default=0.0),
         ),
-        "ranks": [_rank(each) for each in ordered[:MOST_RANKS]],
+        "ranks": [rank_document(each) for each in ordered[:MOST_RANKS]],
         "waits": _waits(*_joined(trained, "waits", "wait_weights")),
         "is_exact": all(each.is_exact for each in spreads),
     }
@@ -44,7 +44,7 @@ def sort_spreads(spreads: Sequence[StepSpread]) -> list[StepSpread]:
     return sorted(spreads, key=lambda s: (s.phase != TRAIN, s.phase, -s.mean_seconds, s.rank))
 
 
-def _rank(each: StepSpread) -> dict[str, Any]:
+def rank_document(each: StepSpread) -> dict[str, Any]:
     return {
         "node": each.node_key,
         "rank": each.rank,

@@ -35,6 +35,7 @@ def run(request: PersonRequest, run_id: UUID) -> HttpResponse:
     page = run_page(chosen, may_change=request.may_change)
     looking.freeze_seen(item.row for item in page.recommendations)
     context = {"run": chosen, "page": page, "chart": page.chart_document(), "version": version}
+    context["node_address"] = reverse("dashboard:node", args=[chosen.pk, 0])
     context["charts_address"] = reverse("dashboard:run_charts", args=[chosen.pk])
     context["csv_address"] = reverse("runs:series_csv", args=[chosen.pk])
     context["old_prices"] = old_prices_of_runs(

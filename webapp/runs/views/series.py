@@ -28,7 +28,7 @@ from webapp.accounts.access import PersonRequest
 from webapp.http.downloads import attachment_header
 from webapp.http.problems import Problem
 from webapp.runs import scope
-from webapp.runs.history import chart_history, nodes_of
+from webapp.runs.history import chart_histories, nodes_of
 from webapp.runs.models import Run
 
 AnyWindow = TypeVar("AnyWindow", bound="SeriesWindow")
@@ -43,6 +43,8 @@ class SeriesWindow:
     start_seconds: float
     end_seconds: float
     buckets: int
+    node: int | None = None
+    """The number of the only node to read; None: all."""
 
     def etag(self, run: Run) -> str:
         """Return an ETag that changes with the query and with all data that arrives for the run."""
@@ -61,7 +63,7 @@ class SeriesWindow:
 class SeriesRequest(SeriesWindow):
     """Some series of a part of a run."""
 
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 @require_safe
@@ -124,7 +126,8 @@ def _read(run: Run, asked: SeriesRequest) -> list[SeriesView]:
     if times is None:
         return []
     buckets = buckets_of(*times, asked.buckets, is_aligned=False)
-    nodes = [chart_history(node, buckets) for node in nodes_of(run)]
+    wanted = [n for n in nodes_of(run) if asked.node in (None, n.number)]
+    nodes = chart_histories(wanted, buckets)
     store = open_store(settings.OBJECTS_URL)
     sampled = [name for name in asked.names if name not in step_series.NAMES]
     views = read_series(store, nodes, sampled, *times, asked.buckets) if sampled else []
@@ -149,7 +152,14 @@ def window(request: HttpRequest, run: Run) -> SeriesWindow:
     if not 1 <= buckets <= MOST_BUCKETS:
         detail = f"{buckets:g} is outside 1..{MOST_BUCKETS}."
         raise Problem(400, detail, "buckets", "Send a number within the range.")
-    return SeriesWindow(max(start, 0.0), end, int(buckets))
+    return SeriesWindow(max(start, 0.0), end, int(buckets), _node(request))
+
+
+def _node(request: HttpRequest) -> int | None:
+    text = request.GET.get("node", "")
+    if text and not text.isdecimal():
+        raise Problem(400, "This is no node's number.", "node", "Send 1 for the first node.")
+    return int(text) if text else None
 
 
 def _number(request: HttpRequest, field: str, default: float) -> float:

@@ -33,6 +33,7 @@ export class ChartPanel {
       element("div", { class: "chart-head" }, element("h3", {}, spec.title), this.foot),
       this.area,
       this.legend,
+      ...(spec.meaning ? [element("p", { class: "quiet small" }, spec.meaning)] : []),
       this.table,
     );
     this.fillFoot();
@@ -54,7 +55,7 @@ export class ChartPanel {
 
   // `lines`: [{label, series: {t, min, mean, max}}]; `from` and `to`: the ends of the axis; `hidden`: how many more there are.
   show(lines, from, to, title, hidden = 0) {
-    this.hidden = hidden + Math.max(lines.length - MOST_LINES, 0);
+    Object.assign(this, { hidden, left: Math.max(lines.length - MOST_LINES, 0) });
     this.lines = lines.slice(0, MOST_LINES);
     Object.assign(this, { from, to, title });
     this.area.setAttribute("aria-busy", "false");
@@ -120,7 +121,8 @@ export class ChartPanel {
     });
     this.legend.replaceChildren(...items);
     if (this.chart && gaps(this.chart).length) this.legend.append(element("span", {}, "hatched: no samples"));
-    if (this.hidden) this.legend.append(element("span", {}, `${this.hidden} more node${this.hidden > 1 ? "s" : ""} in the CSV`));
+    if (this.hidden) this.legend.append(element("span", {}, `${this.hidden} more node${this.hidden > 1 ? "s" : ""}: see Every node`));
+    if (this.left) this.legend.append(element("span", {}, `${this.left} more line${this.left > 1 ? "s" : ""} in the CSV`));
   }
 
   toggle(label) {

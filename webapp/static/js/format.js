@@ -53,6 +53,8 @@ export function inUnit(value, unit) {
   if (unit === "bytes") return bytes(value);
   if (unit === "bytes/s") return `${bytes(value)}/s`;
   if (unit === "seconds") return duration(value);
+  if (unit === "watts") return `${Math.round(value)} W`;
+  if (unit === "mhz") return `${Math.round(value)} MHz`;
   return Number(value.toPrecision(4)).toLocaleString("en");
 }
 

@@ -4,12 +4,12 @@ import { elapsed, inUnit } from "./format.js";
 import { element } from "./dom.js";
 
 const STEPS = 5; // of 20 points each
-const [LABEL_PX, MEAN_PX, AXIS_PX] = [84, 42, 20];
+const [MEAN_PX, AXIS_PX] = [42, 20];
 
 export class HeatMap {
   // `title`: of the panel; `noun`: what a row is, as in "8 GPUs"; `csv`: an address or null.
   constructor(title, noun, names, csv = null) {
-    Object.assign(this, { title, noun, names, heat: null });
+    Object.assign(this, { title, noun, names, heat: null, labelPx: 84 });
     this.canvas = element("canvas", { role: "img", "aria-label": `${title}: loading` });
     this.tip = tooltipBox();
     this.holder = element("div", { class: "heat" }, this.canvas, this.tip);
@@ -53,6 +53,10 @@ export class HeatMap {
     this.draw();
   }
 
+  get single() {
+    return this.rows;
+  }
+
   summary() {
     const idle = this.rows.filter(({ most }) => most === 0).length;
     const mean = this.rows.reduce((sum, row) => sum + (row.mean || 0), 0) / this.rows.length;
@@ -61,47 +65,59 @@ export class HeatMap {
 
   draw() {
     if (!this.heat || !this.holder.clientWidth) return;
-    const [width, count] = [this.holder.clientWidth, this.rows.length];
-    const rowPx = count > 48 ? Math.max(2, Math.floor(280 / count)) : count > 16 ? 8 : 11;
-    const height = count * rowPx + AXIS_PX;
+    const width = this.holder.clientWidth;
+    this.tops = [0];
+    for (const row of this.rows) this.tops.push(this.tops.at(-1) + this.rowPx(row));
+    const height = this.tops.at(-1) + AXIS_PX;
     const scale = window.devicePixelRatio || 1;
     this.holder.style.height = `${height}px`;
     Object.assign(this.canvas, { width: width * scale, height: height * scale });
     const ctx = this.canvas.getContext("2d");
     ctx.scale(scale, scale);
     ctx.clearRect(0, 0, width, height);
-    Object.assign(this, { rowPx, plotPx: width - LABEL_PX - MEAN_PX });
+    this.plotPx = width - this.labelPx - MEAN_PX;
     const fills = Array.from({ length: STEPS }, (_, i) => colour(`heat-${i + 1}`));
     const [text, worse] = [colour("quiet"), colour("worse")];
-    const every = Math.max(1, Math.ceil(10 / rowPx));
     ctx.font = `10px ${getComputedStyle(document.body).fontFamily}`;
     ctx.textBaseline = "middle";
+    let written = -Infinity;
     this.rows.forEach((row, at) => {
       this.fillRow(ctx, row, at, fills);
-      if (at % every && count > 16) return;
-      const y = at * rowPx + rowPx / 2;
+      const y = (this.tops[at] + this.tops[at + 1]) / 2;
+      if (y - written < 10) return;
+      written = y;
       ctx.fillStyle = row.most === 0 ? worse : text;
       ctx.textAlign = "right";
-      ctx.fillText(row.name, LABEL_PX - 6, y, LABEL_PX - 6);
+      ctx.fillText(row.name, this.labelPx - 6, y, this.labelPx - 6);
       ctx.fillText(inUnit(row.mean, "pct"), width, y);
     });
-    this.drawAxis(ctx, count * rowPx, text);
+    this.drawAxis(ctx, this.tops.at(-1), text);
+  }
+
+  rowPx() {
+    const count = this.rows.length;
+    return count > 48 ? Math.max(2, Math.floor(280 / count)) : count > 16 ? 10 : 11;
+  }
+
+  rowAt(y) {
+    return this.rows?.[this.tops.findIndex((top) => top > y) - 1];
   }
 
   place(seconds) {
-    return LABEL_PX + ((seconds - this.from) / (this.to - this.from)) * this.plotPx;
+    return this.labelPx + ((seconds - this.from) / (this.to - this.from)) * this.plotPx;
   }
 
   fillRow(ctx, row, at, fills) {
     const { start, step } = this.heat;
-    const [top, height] = [at * this.rowPx, Math.max(this.rowPx - (this.rowPx > 4 ? 1 : 0), 1)];
+    const rowPx = this.tops[at + 1] - this.tops[at];
+    const [top, height] = [this.tops[at], Math.max(rowPx - (rowPx > 4 ? 1 : 0), 1)];
     let run = 0;
     const levelAt = (index) => (row.values[index] === null || row.values[index] === undefined ? null : Math.min(Math.ceil((row.values[index] + 0.5) / 20), STEPS));
     const level = (index) => (row.values[index] === 0 ? 0 : levelAt(index));
     for (let index = 1; index <= row.values.length; index += 1) {
       if (index < row.values.length && level(index) === level(run)) continue;
-      const left = Math.max(this.place(start + run * step), LABEL_PX);
-      const right = Math.min(this.place(start + index * step), LABEL_PX + this.plotPx);
+      const left = Math.max(this.place(start + run * step), this.labelPx);
+      const right = Math.min(this.place(start + index * step), this.labelPx + this.plotPx);
       if (level(run) !== null && right > left) this.fillCell(ctx, left, top, right - left, height, level(run), fills);
       run = index;
     }
@@ -137,10 +153,10 @@ export class HeatMap {
   }
 
   point({ offsetX, offsetY }) {
-    const row = this.rows?.[Math.floor(offsetY / this.rowPx)];
-    const seconds = this.from + ((offsetX - LABEL_PX) / this.plotPx) * (this.to - this.from);
+    const row = this.rowAt(offsetY);
+    const seconds = this.from + ((offsetX - this.labelPx) / this.plotPx) * (this.to - this.from);
     const value = row?.values[Math.floor((seconds - this.heat.start) / this.heat.step)];
-    this.tip.hidden = !row || offsetX < LABEL_PX || offsetX > LABEL_PX + this.plotPx;
+    this.tip.hidden = !row || offsetX < this.labelPx || offsetX > this.labelPx + this.plotPx;
     if (this.tip.hidden) return;
     this.tip.textContent = `${row.name}, ${elapsed(seconds)}: ${value === null || value === undefined ? "no samples" : inUnit(value, "pct")}`;
     this.tip.style.left = `${Math.min(offsetX + 12, this.holder.clientWidth - this.tip.offsetWidth)}px`;

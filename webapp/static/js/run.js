@@ -4,6 +4,7 @@ import { colour, crosshair, followPaper, onThemeChange, readJson } from "./chart
 import { ChartPanel } from "./chart-panel.js";
 import { eventLines, evidenceBands } from "./evidence.js";
 import { HeatMap } from "./heat-map.js";
+import { ClusterMap } from "./cluster-map.js";
 import { keepFresh } from "./live.js";
 import { drawMultiples } from "./multiples.js";
 import { drawPhases } from "./phases.js";
@@ -14,6 +15,9 @@ import { change, readView, writeView } from "./view-address.js";
 const root = document.querySelector("[data-run-charts]");
 let facts = readJson("run-chart");
 const panels = [];
+const gpuPanels = []; // read once they are unfolded, a few at a time
+const PANELS_AT_ONCE = 3;
+const MOST_COLUMNS = 120; // of the heat map of a cluster
 const view = { from: 0, to: 0, isZoomed: false, shown: new Set(), axis: "time" };
 let heat, cores, times, last, whole, picker;
 
@@ -23,8 +27,12 @@ function buckets() {
 }
 
 function query(path, more = {}) {
-  return `${path}?${new URLSearchParams({ ...more, from: view.from, to: view.to, buckets: buckets() })}`;
+  const node = root.dataset.node ? { node: root.dataset.node } : {};
+  return `${path}?${new URLSearchParams({ ...node, from: view.from, to: view.to, buckets: buckets(), ...more })}`;
 }
+
+const hasManyNodes = () => Object.keys(facts.nodes).length > 1;
+const isCluster = () => Object.keys(facts.nodes).length > facts.charted.length;
 
 const csv = (spec) => (root.dataset.csv ? query(root.dataset.csv, { names: spec.query.join(",") }) : null);
 
@@ -75,13 +83,53 @@ async function load() {
     // Steps count from the run's start, of which an answer for a part knows nothing.
     if (view.isZoomed && !whole && view.axis !== "time") whole = await fetched(`${root.dataset.source}?buckets=${buckets()}`);
     await show(await fetched(query(root.dataset.source)));
+    if (isCluster()) await loadNodes();
     if (root.querySelector("[data-cores]").open) await loadCores();
+    if (root.querySelector("[data-gpu-panels]")?.open) await loadPanels();
     error.hidden = true;
   } catch (problem) {
     error.hidden = false;
     error.textContent = `The samples could not be loaded (${problem.message}). The charts show the last samples that were loaded. Reload the page to retry.`;
     for (const panel of panels) panel.fail("No samples loaded.");
   }
+}
+
+// Every node of a run with more than charts read, some of them at a time.
+async function loadNodes() {
+  const [wanted, rows, ranks] = [`${view.from}:${view.to}`, [], []];
+  for (let first = 0; first !== null; ) {
+    const part = await fetched(query(root.dataset.source, { first, buckets: Math.min(buckets(), MOST_COLUMNS) }));
+    if (wanted !== `${view.from}:${view.to}`) return;
+    rows.push(...(part.heat?.rows || []));
+    ranks.push(...part.ranks);
+    first = part.next;
+    if (first === null) showNodes(part.heat && { ...part.heat, rows }, ranks);
+  }
+}
+
+function showNodes(found, ranks) {
+  heat.show(found, view.from, view.to, ranks);
+  if (found) {
+    picker?.offer(heat.single, found);
+    drawPicked();
+    drawMultiples(root.querySelector("[data-multiples]"), heat.drawings(), facts.nodes, view);
+  }
+  const byMean = ranks.sort((a, b) => (b.phase === "train") - (a.phase === "train") || a.phase.localeCompare(b.phase) || b.mean - a.mean);
+  last = { ...last, steps: byMean.length ? { ...last.steps, ranks: byMean } : last.steps };
+  fillTime();
+}
+
+async function loadPanels() {
+  for (let at = 0; at < gpuPanels.length; at += PANELS_AT_ONCE) {
+    const part = gpuPanels.slice(at, at + PANELS_AT_ONCE);
+    const { charts } = await fetched(query(root.dataset.source, { panels: part.map(({ spec }) => spec.key).join(",") }));
+    for (const panel of part) {
+      const lines = named(charts[panel.spec.key]?.lines || []);
+      panel.element.hidden = !lines.length;
+      panel.show(lines, view.from, view.to);
+    }
+  }
+  root.querySelector("[data-no-panels]").hidden = gpuPanels.some(({ element }) => !element.hidden);
 }
 
 async function loadCores() {
@@ -96,26 +144,28 @@ const painted = () => new Promise((resolve) => (document.hidden ? resolve() : re
 async function show(answer) {
   last = answer;
   if (!view.isZoomed) whole = answer;
-  const hasMany = Object.keys(facts.nodes).length > 1;
   hideReplaced(answer.charts);
   for (const panel of panels) {
-    const { lines, hidden } = answer.charts[panel.spec.key] || { lines: [], hidden: 0 };
-    const named = lines.map(({ node, label, kind, ...series }) => ({ label: hasMany && node ? `${facts.nodes[node]} ${label}` : label, kind, series: withTimes(series) }));
+    const { lines } = answer.charts[panel.spec.key] || { lines: [] };
     if (panel.csvLink) panel.csvLink.href = csv(panel.spec);
     const isFirst = !panels.some(({ chart }) => chart);
-    panel.show(named, view.from, view.to, undefined, hidden);
+    panel.show(named(lines), view.from, view.to, undefined, Object.keys(facts.nodes).length - facts.charted.length);
     // A person sees the first chart while the others are drawn.
     if (isFirst && panel.chart) await painted();
     if (last !== answer) return;
   }
-  heat.show(answer.heat, view.from, view.to);
-  if (answer.heat) picker?.offer(heat.rows, answer.heat);
+  times.element.classList.toggle("chart-wide", hasManyNodes() || !answer.heat);
+  times.show(answer.steps, isCluster() ? facts.charted.length : 0);
+  if (isCluster()) return;
+  heat.show(answer.heat, view.from, view.to, answer.steps?.ranks);
+  if (answer.heat) picker?.offer(heat.single, answer.heat);
   drawPicked();
   drawMultiples(root.querySelector("[data-multiples]"), answer.nodes, facts.nodes, view);
-  times.element.classList.toggle("chart-wide", !answer.heat);
-  times.show(answer.steps);
   fillTime();
 }
+
+// The lines with the names of their nodes, where there are several.
+const named = (lines) => lines.map(({ node, label, kind, ...series }) => ({ label: hasManyNodes() && node ? `${facts.nodes[node]} ${label}` : label, kind, series: withTimes(series) }));
 
 // The section on time is replaced while a run changes.
 function fillTime() {
@@ -136,7 +186,7 @@ function withTimes({ start, step, ...series }) {
   return { ...series, t: series.mean.map((_, index) => start + index * step) };
 }
 
-const redraw = () => panels.forEach((panel) => panel.draw());
+const redraw = () => [...panels, ...gpuPanels].forEach((panel) => panel.draw());
 
 function press(rules) {
   view.shown = rules;
@@ -197,17 +247,19 @@ function keys(event) {
 }
 
 function addPanels() {
-  const group = () => panels.map((panel) => panel.chart).filter(Boolean);
+  const group = () => [...panels, ...gpuPanels].map((panel) => panel.chart).filter(Boolean);
   const inStep = crosshair(group);
-  const [main, folded] = ["[data-charts]", "[data-charts-folded]"].map((name) => root.querySelector(name));
+  const [main, folded, ofGpus] = ["[data-charts]", "[data-charts-folded]", "[data-charts-gpu]"].map((name) => root.querySelector(name));
   for (const spec of facts.charts) {
     const plugins = [inStep, evidenceBands(shownEvidence, !panels.length)];
     const panel = new ChartPanel(spec, { csv: csv(spec), plugins, extend: withZoom, hasKeys: true });
-    panels.push(panel);
-    (spec.is_folded ? folded : main).append(panel.element);
+    (spec.is_panel ? gpuPanels : panels).push(panel);
+    (spec.is_panel ? ofGpus : spec.is_folded ? folded : main)?.append(panel.element);
   }
   times = new StepTimes();
-  heat = new HeatMap("Every GPU", "GPU", facts.nodes, csv(facts.charts.find((spec) => spec.key === "gpu") || facts.charts[0]));
+  const busy = csv(facts.charts.find((spec) => spec.key === "gpu") || facts.charts.find((spec) => spec.key === "cpu"));
+  const pageOf = (key) => root.dataset.nodePage?.replace("/nodes/0/", `/nodes/${key.replace("node-", "")}/`);
+  heat = hasManyNodes() ? new ClusterMap("Every node", { names: facts.nodes, named: facts.named }, pageOf, busy) : new HeatMap("Every GPU", "GPU", facts.nodes, busy);
   main.append(times.element, heat.element);
   const gpu = panels.find(({ spec }) => spec.key === "gpu");
   if (gpu) {
@@ -217,6 +269,8 @@ function addPanels() {
   const more = root.querySelector("[data-more-charts]");
   hideReplaced({});
   more.addEventListener("toggle", redraw);
+  const fold = root.querySelector("[data-gpu-panels]");
+  fold?.addEventListener("toggle", () => fold.open && last && loadPanels().catch(() => {}));
 }
 
 function addCores() {
@@ -248,7 +302,7 @@ function start() {
     for (const each of [heat, cores, times]) each.draw();
   };
   onThemeChange(redrawAll);
-  followPaper(() => [...panels, times].map(({ chart }) => chart), redrawAll);
+  followPaper(() => [...panels, ...gpuPanels, times].map(({ chart }) => chart), redrawAll);
   load();
 }
 

@@ -26,8 +26,9 @@ export class StepTimes {
     );
   }
 
-  show(steps) {
-    this.steps = steps;
+  // `nodes`: how many of a cluster's nodes the histogram is of; 0: of all.
+  show(steps, nodes = 0) {
+    Object.assign(this, { steps, nodes });
     this.element.hidden = !steps || !steps.bins.length;
     if (!this.element.hidden) this.draw();
   }
@@ -46,7 +47,7 @@ export class StepTimes {
     const options = { animation: false, maintainAspectRatio: false, scales: { x, y }, plugins: { legend: { display: false }, tooltip: tip } };
     this.chart?.destroy();
     this.chart = new Chart(this.canvas, { type: "bar", data, options });
-    this.count.textContent = `${total.toLocaleString("en")} training steps`;
+    this.count.textContent = `${total.toLocaleString("en")} training steps${this.nodes ? ` of ${this.nodes} nodes` : ""}`;
     const most = bins.reduce((best, bin) => (bin[2] > best[2] ? bin : best));
     this.canvas.setAttribute("aria-label", `Step times: ${total} steps; most of them took ${duration(most[0])} to ${duration(most[1])}.`);
   }
