@@ -121,7 +121,7 @@ class TrainingLoops:
             self._processes[name] = _Process(path)
 
     def _read(self, name: str, process: _Process) -> None:
-        for kind, phase, flags, mono_ns, a, b, c in process.reader.records():
+        for kind, phase, flags, mono_ns, a, b, c, d in process.reader.records():
             at_ns = self._timeline.from_monotonic_ns(mono_ns)
             with suppress(IndexError, OSError):
                 if kind == ring.STEP:
@@ -130,7 +130,7 @@ class TrainingLoops:
                     if self._watch:
                         self._watch.step(name, process.reader.rank, step)
                 else:
-                    self._event(process, kind, at_ns, phase, flags, (a, b, c))
+                    self._event(process, kind, at_ns, phase, flags, (a, b, c, d))
 
     def _event(
         self, process: _Process, kind: int, at_ns: int, phase: int, name: int, rest: tuple[Any, ...]

@@ -303,10 +303,16 @@ class Recorder:
             self._ring.write_metric(name, now, value, step)
 
     def fact(
-        self, kind: int, a: int, b: int = NOT_KNOWN, c: int = NOT_KNOWN, flags: int = 0
+        self,
+        kind: int,
+        a: int,
+        b: int = NOT_KNOWN,
+        c: int = NOT_KNOWN,
+        flags: int = 0,
+        d: int = NOT_KNOWN,
     ) -> None:
         """Write a record of this kind; `ring.py` defines its fields."""
-        self._ring.write(kind, self.loop.phase, monotonic_ns(), a, b, c, flags)
+        self._ring.write(kind, self.loop.phase, monotonic_ns(), a, b, c, flags, d)
 
 
 def _process_began_ns() -> int:

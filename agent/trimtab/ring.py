@@ -5,7 +5,7 @@ record takes a fraction of a microsecond, needs no thread and no socket, and the
 writer. A record that the agent didn't read in time is overwritten and counted.
 
 Layout, little-endian: a header of 64 bytes (magic, rank, records written so far), then the
-records. `kind` says how to read the last three fields. Names of metrics are written once to a
+records. `kind` says how to read the last four fields. Names of metrics are written once to a
 text file beside the ring, one per line; the record holds the line number.
 """
 
@@ -19,11 +19,11 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-MAGIC = b"TRIMTAB1"
+MAGIC = b"TRIMTAB2"
 CAPACITY = 16_384
-RECORD = struct.Struct("<BBHIqqqq")
-"""kind, phase, unused, name or flags, monotonic ns, and three fields that the kind explains."""
-METRIC = struct.Struct("<BBHIqdqq")
+RECORD = struct.Struct("<BBHIqqqqq")
+"""kind, phase, unused, name or flags, monotonic ns, and four fields that the kind explains."""
+METRIC = struct.Struct("<BBHIqdqqq")
 _HEADER = struct.Struct("<8sq")
 _WRITTEN = struct.Struct("<q")
 _WRITTEN_AT = 16
@@ -31,12 +31,13 @@ _HEADER_BYTES = 64
 _BEING_WRITTEN = 64
 """Records nearest to the writer that the reader skips after the ring has wrapped."""
 _HELD_RECORDS = 2_048
-"""Records already read that may stay in the reader's memory: 80 KB. Eight whole rings are 5 MB."""
+"""Records already read that may stay in the reader's memory: 96 KB. Eight whole rings are 6 MB."""
 
 STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
 CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
 GLOBAL_STEP, RESTORE, COMPILE, CHECKPOINT_FILE, DDP = range(13, 18)
 GPU_STEPS, TORCH_MEMORY, OUT_OF_MEMORY, EPOCH_LENGTH, MEMORY_FORMAT = range(18, 23)
+PARAMETERS = 23
 """STEP: duration ns, data wait ns, samples. UNTIMED_STEP: -, -, samples. EPOCH: number.
 LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch size,
 prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
@@ -49,7 +50,8 @@ GPU_STEPS: ns on the GPU, steps, ns to launch them. TORCH_MEMORY: bytes allocate
 how often memory ran out; flags: how often torch freed its cache and tried again. OUT_OF_MEMORY:
 bytes that were asked for, that were free, that the GPU has; flags: the GPU's number in the process.
 EPOCH_LENGTH: samples of the rank. MEMORY_FORMAT: weights of convolutions, and those of them that
-are in channels_last.
+are in channels_last. PARAMETERS: of the whole model: all, those that train, those that an optimizer
+has, those of embeddings.
 -1 is "not known"."""
 
 PIN_MEMORY, PERSISTENT_WORKERS, EVALUATES = 1, 2, 4
@@ -79,11 +81,19 @@ class RingWriter:
         _HEADER.pack_into(self._memory, 0, MAGIC, rank)
 
     def write(
-        self, kind: int, phase: int, at_ns: int, a: int, b: int, c: int, flags: int = 0
+        self,
+        kind: int,
+        phase: int,
+        at_ns: int,
+        a: int,
+        b: int,
+        c: int,
+        flags: int = 0,
+        d: int = NOT_KNOWN,
     ) -> None:
         written = self._written
         at = _HEADER_BYTES + written % CAPACITY * RECORD.size
-        RECORD.pack_into(self._memory, at, kind, phase, 0, flags, at_ns, a, b, c)
+        RECORD.pack_into(self._memory, at, kind, phase, 0, flags, at_ns, a, b, c, d)
         self._written = written = written + 1
         _WRITTEN.pack_into(self._memory, _WRITTEN_AT, written)
 
@@ -92,7 +102,7 @@ class RingWriter:
         if number is None:
             number = self._add_name(name)
         at = _HEADER_BYTES + self._written % CAPACITY * RECORD.size
-        METRIC.pack_into(self._memory, at, LOG, 0, 0, number, at_ns, value, step, NOT_KNOWN)
+        METRIC.pack_into(self._memory, at, LOG, 0, 0, number, at_ns, value, step, -1, -1)
         self._written += 1
         _WRITTEN.pack_into(self._memory, _WRITTEN_AT, self._written)
 
@@ -146,8 +156,8 @@ class RingReader:
         self.lost = 0
 
     def records(self) -> Iterator[tuple[int, ...]]:
-        """Yield the new records as (kind, phase, name or flags, monotonic ns, a, b, c), oldest
-        first.
+        """Yield the new records as (kind, phase, name or flags, monotonic ns, a, b, c, d),
+        oldest first.
         """
         written = _WRITTEN.unpack_from(self._memory, _WRITTEN_AT)[0]
         if written - self._read > CAPACITY - _BEING_WRITTEN:

@@ -10,6 +10,7 @@ from typing import Any
 
 from trimtab import ring, sdk
 from trimtab.hooks.gpu_clock import GpuClock
+from trimtab.hooks.parameters import Models
 from trimtab.hooks.profiling import Profiling
 from trimtab.hooks.training import TrainingState
 from trimtab.ring import DTYPES
@@ -21,11 +22,13 @@ class PeriodicChecks:
     """Reports precision when it changes, the GPU's time for the steps, and its memory every ten
     seconds."""
 
-    def __init__(self, training: TrainingState) -> None:
+    def __init__(self, training: TrainingState, models: Models) -> None:
         self.amp: Any = None
         """The last autocast that was entered."""
         self._precision: tuple[int, int, int] | None = None
         self._has_seen_formats = False
+        self._optimizers, self._models = training.optimizers, models
+        self._counted_optimizers = 0
         self._peak = (0, 0)
         self.parallel: Callable[[], Any] = lambda: None
         """The function that returns the model that DistributedDataParallel wrapped last, while it
@@ -45,6 +48,8 @@ class PeriodicChecks:
             self._report_precision(torch, optimizer)
         with suppress(Exception):
             self._report_memory_format(torch, optimizer)
+        with suppress(Exception):
+            self._report_parameters()
         with suppress(Exception):
             self._report_number(optimizer)
         with suppress(Exception):
@@ -87,6 +92,15 @@ class PeriodicChecks:
         last = [each.is_contiguous(memory_format=torch.channels_last) for each in weights]
         told = [is_last for is_last, each in zip(last, weights) if is_last != each.is_contiguous()]
         recorder.fact(ring.MEMORY_FORMAT, len(told), sum(told))
+
+    def _report_parameters(self) -> None:
+        """Report the models' parameters, and again when another optimizer made its first step."""
+        recorder, optimizers = sdk.attached.recorder, self._optimizers()
+        if recorder is None or len(optimizers) == self._counted_optimizers:
+            return
+        self._counted_optimizers = len(optimizers)
+        count = self._models.count(optimizers)
+        recorder.fact(ring.PARAMETERS, *count[:3], d=count.embedding)
 
     def _report_number(self, optimizer: Any) -> None:
         """Report the optimizer's own count of its steps, which a loaded checkpoint continues.

@@ -13,6 +13,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from time import monotonic_ns
 from types import ModuleType
@@ -21,6 +22,7 @@ from typing import Any
 from trimtab import sdk
 from trimtab.hooks import out_of_memory, restoring
 from trimtab.hooks.batches import Batches
+from trimtab.hooks.parameters import Models
 from trimtab.hooks.periodic import PeriodicChecks
 from trimtab.hooks.training import TrainingState
 from trimtab.ranks import ProcessRank, process_rank
@@ -51,12 +53,22 @@ def _process_rank() -> ProcessRank | None:
 
 
 training = TrainingState(_recorder)
-periodic_checks = PeriodicChecks(training)
+models = Models()
+periodic_checks = PeriodicChecks(training, models)
 
 
 def _patch_optimizer(module: ModuleType) -> None:
     module.register_optimizer_step_post_hook(training.note_step)
     out_of_memory.watch(training.recorder)
+    original = module.Optimizer.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, params: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
+        with suppress(Exception):
+            models.note_owner(params)
+        original(self, params, *arguments, **named)
+
+    module.Optimizer.__init__ = __init__
 
 
 # Loaders
@@ -163,13 +175,28 @@ def _patch_module(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def train(self: Any, mode: bool = True) -> Any:
-        training.mode_begins(self, bool(mode))
+        if training.mode_begins(self, bool(mode)):
+            models.note(self)
         try:
             return original(self, mode)
         finally:
             training.mode_ends()
 
     module.Module.train = train
+    for name in ("to", "cuda"):
+        setattr(module.Module, name, _noted(getattr(module.Module, name)))
+
+
+def _noted(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method that moves a module."""
+
+    @functools.wraps(original)
+    def move(self: Any, *arguments: Any, **named: Any) -> Any:
+        with suppress(Exception):
+            models.note(self)
+        return original(self, *arguments, **named)
+
+    return move
 
 
 def _patch_autocast(module: ModuleType) -> None:

@@ -47,6 +47,7 @@ class TrainingState:
         self._depth = 0
         self._thread = 0
         self._main: weakref.ref[Any] | None = None
+        self._optimizers: dict[int, weakref.ref[Any]] = {}
         self._other_steps = 0
         self._epoch = -1
         self._epoch_samples = NOT_KNOWN
@@ -193,10 +194,17 @@ class TrainingState:
         usual = self.at_step is None and not recorder.script_reports_steps
         recorder.usual_optimizer = id(optimizer) if usual else 0
 
+    def optimizers(self) -> list[Any]:
+        """Return the optimizers that have made a step and still exist."""
+        return [each for ref in self._optimizers.values() if (each := ref()) is not None]
+
     def _becomes_main(self, optimizer: Any) -> bool:
         """Return whether this optimizer becomes the main one: of several, the one that steps most
         counts, because the loop goes round once a step.
         """
+        if id(optimizer) not in self._optimizers:
+            self._optimizers[id(optimizer)] = weakref.ref(optimizer)
+            self._look_at_ns = 0
         self._other_steps += 1
         if recorder := sdk.attached.recorder:
             recorder.usual_optimizer = 0  # the main one's next step is to be looked at
@@ -254,15 +262,19 @@ class TrainingState:
 
     # Modes and checkpoints
 
-    def mode_begins(self, module: Any, training: bool) -> None:
-        """Note `train()` or `eval()` of a module; those of its parts follow before `mode_ends`."""
+    def mode_begins(self, module: Any, training: bool) -> bool:
+        """Note `train()` or `eval()` of a module; those of its parts follow before `mode_ends`.
+
+        Returns True if the call is the script's own.
+        """
         self._depth += 1
         if self._depth > 1 or self._thread not in (0, get_ident()):
-            return
+            return False
         self._evaluated = None if training else weakref.ref(module)
         recorder = sdk.attached.recorder
         if training and recorder is not None:
             recorder.evaluation_over()
+        return True
 
     def mode_ends(self) -> None:
         self._depth -= 1

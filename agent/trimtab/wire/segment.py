@@ -92,12 +92,12 @@ class Event:
     so long it took, ago_seconds: since its end), `gap` (from_ms, to_ms, both since the start of the
     session; reason), `clock_step` (seconds: the wall clock was set).
 
-    Of one rank, each with `rank`: `rank` (local_rank, world_size, pid), `phase_begin`,
-    `phase_end` (phase), `epoch` (number), `epoch_length` (samples: the rank's in a whole loop over
-    its training loader), `checkpoint` (seconds, bytes; sent at its end), `metric` (name, value,
-    step), `loader` (phase, workers, batch_size, prefetch_factor, pin_memory, persistent_workers),
-    `precision` (amp, parameters: types; tf32, cudnn_tf32), `memory_format` (convolutions,
-    channels_last: of them), `gpu_memory` (peak_allocated_bytes,
+    Of one rank, each with `rank`: `rank` (local_rank, world_size, pid), `phase_begin`, `phase_end`
+    (phase), `epoch` (number), `epoch_length` (samples: the rank's in a whole loop over its training
+    loader), `checkpoint` (seconds, bytes; sent at its end), `metric` (name, value, step), `loader`
+    (phase, workers, batch_size, prefetch_factor, pin_memory, persistent_workers), `precision` (amp,
+    parameters: types; tf32, cudnn_tf32), `memory_format` (convolutions, channels_last: of them),
+    `parameters` (total, trainable, optimised, embedding), `gpu_memory` (peak_allocated_bytes,
     peak_reserved_bytes, total_bytes), `torch_memory` (allocated_bytes, reserved_bytes, retries,
     failures), `gpu_out_of_memory` (gpu: its number in the process, requested_bytes, free_bytes,
     total_bytes), `gpu_steps` (steps, gpu_seconds, launch_seconds: of the same steps), `profile`
