@@ -15,7 +15,8 @@ from rules.lost_steps import RunSteps
 from rules.rule import Window
 from rules.training_loop import events_of
 
-_COLUMNS = ["node", "rank", "samples", "count", "start_seconds", "duration_seconds"]
+_COLUMNS = ["node", "rank", "samples", "tokens", "count", "start_seconds", "duration_seconds"]
+_FLOATS = {"samples": "float64", "tokens": "float64"}
 _SLACK_SECONDS = 2e-6
 """Times of steps are rounded to microseconds."""
 Lost = Mapping[str, Sequence[Window]]
@@ -23,31 +24,38 @@ Lost = Mapping[str, Sequence[Window]]
 
 
 def work_done(frame: RunFrame, training: pd.DataFrame, steps: RunSteps | None) -> dict[str, float]:
-    """Return the samples of all ranks, steps of one rank, and epochs with the part of the last.
+    """Return samples and tokens of all ranks, steps of one rank, and epochs with the part of the
+    last.
 
-    A first step whose beginning was not recorded has no time, but its samples count. Steps whose
-    number within the training is unknown count as they were made.
+    A first step whose beginning was not recorded has no time, but its samples and tokens count.
+    Steps whose number within the training is unknown count as they were made.
 
     Args:
         steps: the run's numbered steps; None: nothing is known to be lost.
     """
     lost = steps.lost_seconds() if steps else {}
     work: dict[str, float] = {}
-    made = training
-    if untimed := _untimed(frame):
-        columns = _COLUMNS if any(lost.values()) else _COLUMNS[:4]
-        others = pd.DataFrame(untimed, columns=_COLUMNS).astype({"samples": "float64"})
-        made = pd.concat([made[columns], others[columns]], ignore_index=True)
+    made = made_steps(frame, training)
     if len(made):
         share = _kept_share(made, lost) if any(lost.values()) else 1.0
-        samples = made["samples"].to_numpy(dtype=float)
-        if not np.isnan(samples).any():
-            work["samples"] = float((samples * share).sum())
+        for unit in _FLOATS:
+            counted = made[unit].to_numpy(dtype=float)
+            if not np.isnan(counted).any():
+                work[unit] = float((counted * share).sum())
         known = steps.counted if steps else None
         work["steps"] = _most_steps(made, share) if known is None else float(known)
     if epochs := epochs_done(frame, steps):
         work["epochs"] = epochs
     return work
+
+
+def made_steps(frame: RunFrame, training: pd.DataFrame) -> pd.DataFrame:
+    """Return the training steps, and the first ones whose beginning was not recorded."""
+    untimed = _untimed(frame)
+    if not untimed:
+        return training
+    others = pd.DataFrame(untimed, columns=_COLUMNS).astype(_FLOATS)
+    return pd.concat([training[_COLUMNS], others], ignore_index=True)
 
 
 def _most_steps(made: pd.DataFrame, share: np.ndarray | float) -> float:
@@ -59,7 +67,7 @@ def _most_steps(made: pd.DataFrame, share: np.ndarray | float) -> float:
 def _untimed(frame: RunFrame) -> list[tuple[Any, ...]]:
     """Return the training steps reported as events, each with its `_COLUMNS`."""
     return [
-        (key, data.get("rank"), data.get("samples"), 1, at, 0.0)
+        (key, data.get("rank"), data.get("samples"), data.get("tokens"), 1, at, 0.0)
         for key, node in frame.nodes.items()
         for at, data in events_of(node, "step_untimed")
         if data.get("phase") == "train"

@@ -50,7 +50,7 @@ SERIES = (
     *(name for name in looks.SERIES if not name.startswith("gpu")),
     *(f"gpu{gpu}.{name}" for gpu in range(GPUS) for name in looks.GPU_SERIES),
 )
-_NOT_SUMMED = (None,) * 4
+_NOT_SUMMED = (None,) * 5
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ LIVE_NODES, LIVE_SEGMENTS, MERGED_AT_ONCE = 8, 312, 6
 MOST_OBJECTS = 10
 """The most objects of a live node that are opened for all charts."""
 GPUS, RANKS = 8, 8
-_NOT_SUMMED = (None,) * 4
+_NOT_SUMMED = (None,) * 5
 HOUR = timedelta(hours=1)
 
 

@@ -24,6 +24,7 @@ STEP_COLUMNS = (
     "data_wait_seconds",
     "samples",
     "count",
+    "tokens",
 )
 EVENT_COLUMNS = ("time_seconds", "kind", "data")
 GPU_IN_USE_PCT = 10.0
@@ -102,8 +103,8 @@ class NodeFrame(CachesResults):
             `RunFrame.cell_seconds`, a column a series: a gauge's mean, a counter's last value. NaN
             is unknown, never zero. Cells of hours of which nothing is stored are left out.
         steps: `STEP_COLUMNS`; a row is one step, or `count` steps with their mean duration and
-            mean data wait where they were too many to keep singly. NaN data wait or samples:
-            not measured.
+            mean data wait where they were too many to keep singly. NaN data wait, samples or
+            tokens: not measured.
         events: `EVENT_COLUMNS`, in time order; `data` is a dict.
         intervals: when this node was held, seconds since the start of the run.
         ticks: float32, index on the even grid of `RunFrame.resolution_seconds`, a column for each

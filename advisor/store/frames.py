@@ -29,7 +29,7 @@ from rules.activity import needed_series
 from rules.frame import EVENT_COLUMNS, NodeFrame, RunFrame
 from rules.ticks import has_ticks
 
-_STEPS_READ = ["rank", "start_us", "duration_us", "data_wait_us", "samples", "count"]
+_STEPS_READ = ["rank", "start_us", "duration_us", "data_wait_us", "samples", "count", "tokens"]
 _EVENTS_READ = ["time_ms", "kind", "data"]
 """The columns that rules look at; the rest would only take room: histograms and the slowest are for
 pages."""
@@ -180,6 +180,7 @@ def _steps(table: pa.Table, start: datetime, end: datetime) -> pd.DataFrame:
         "data_wait_seconds": columns["data_wait_us"] / count / 1e6,
         "samples": columns["samples"].astype("float64"),
         "count": count.astype("int32"),
+        "tokens": columns["tokens"].astype("float64"),
     }
     return pd.DataFrame(columns, copy=False)
 

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from statistics import median_low
 from typing import Any
 
@@ -200,11 +200,12 @@ def _steps(ref: SegmentRef, segment: Segment) -> Iterable[tuple[Any, ...]]:
 
 
 def _single_steps(ref: SegmentRef, block: StepBlock) -> Iterable[tuple[Any, ...]]:
-    columns = (block.start_us, block.duration_us, block.data_wait_us, block.samples)
-    for start, duration, wait, samples in zip(*columns, strict=True):
+    known = block.tokens or repeat(None, len(block.start_us))
+    columns = (block.start_us, block.duration_us, block.data_wait_us, block.samples, known)
+    for start, duration, wait, samples, tokens in zip(*columns, strict=True):
         at_us = ref.start_us + start
         row = (at_us, ref.session_id, ref.seq, block.rank, block.phase)
-        yield (*row, 1, duration, wait, samples, None, None, None, None)
+        yield (*row, 1, duration, wait, samples, None, None, None, None, tokens)
 
 
 def _summary(ref: SegmentRef, summary: StepSummary) -> tuple[Any, ...]:
@@ -222,6 +223,7 @@ def _summary(ref: SegmentRef, summary: StepSummary) -> tuple[Any, ...]:
         summary.duration_max_us,
         sorted(summary.histogram.items()),
         summary.slowest_us,
+        summary.tokens,
     )
 
 

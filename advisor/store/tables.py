@@ -26,6 +26,7 @@ STEP_SCHEMA = pa.schema(
         "duration_max_us": pa.int64(),
         "histogram": pa.map_(pa.int32(), pa.int64()),
         "slowest_us": pa.list_(pa.int64()),
+        "tokens": pa.int64(),  # Sum; null: not counted, or stored before they were
     }
 )
 EVENT_SCHEMA = pa.schema(
@@ -62,12 +63,19 @@ def merge_tables(
     if columns is not None:
         schema = pa.schema([field for field in schema if field.name in columns])
         order = tuple(name for name in order if name in columns)
-    joined = pa.concat_tables(
-        [schema.empty_table(), *(part.select(schema.names).cast(schema) for part in parts)]
-    )
+    joined = pa.concat_tables([schema.empty_table(), *(_of_schema(part, schema) for part in parts)])
     if (np.diff(joined[order[0]].to_numpy()) > 0).all():
         return joined
     places = pa.array(np.arange(len(joined)), pa.int64())
     keys = [(name, "ascending") for name in (*order, "place")]
     ordered = joined.append_column("place", places).sort_by(keys)
     return ordered.drop_columns(["place"])
+
+
+def _of_schema(part: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the part's columns as the schema has them; tokens are null where an earlier version
+    stored it.
+    """
+    if "tokens" in schema.names and "tokens" not in part.column_names:
+        part = part.append_column("tokens", pa.nulls(len(part), pa.int64()))
+    return part.select(schema.names).cast(schema)

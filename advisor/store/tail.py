@@ -188,14 +188,16 @@ class RunTail:
     def _summed(self, block: StepBlock, start_us: int) -> np.ndarray:
         """Return the steps that begin in the same cell as one row, with their means."""
         starts = np.array(block.start_us, dtype=np.int64) + start_us
-        measured = (block.duration_us, block.data_wait_us, block.samples)
+        tokens = block.tokens or [None] * len(starts)
+        measured = (block.duration_us, block.data_wait_us, block.samples, tokens)
         columns = np.array(measured, dtype=np.float64)
         firsts = np.flatnonzero(np.diff(starts // (1000 * self._cell_ms), prepend=-1))
         counts = np.diff(firsts, append=len(starts))
-        duration, wait, samples = np.add.reduceat(columns, firsts, axis=1)
+        duration, wait, *sums = np.add.reduceat(columns, firsts, axis=1)
         same = np.full((2, len(firsts)), [[block.rank], [PHASES.index(block.phase)]])
         times = duration / counts / 1e6, wait / counts / 1e6
-        return np.stack([*same, starts[firsts] / 1e6, *times, samples, counts], axis=1)
+        known, tokens = sums
+        return np.stack([*same, starts[firsts] / 1e6, *times, known, counts, tokens], axis=1)
 
 
 def _watched(block: Block) -> dict[str, list[Number]]:
@@ -247,13 +249,14 @@ def _of_summary(summary: StepSummary, start_us: int) -> np.ndarray:
         np.nan if wait is None else wait / count / 1e6,
         np.nan if summary.samples is None else summary.samples,
         count,
+        np.nan if summary.tokens is None else summary.tokens,
     )
     return np.array([row], dtype=np.float64)
 
 
 def _step_table(parts: Sequence[np.ndarray], began: float) -> pd.DataFrame:
     rows = np.concatenate([_NO_STEPS, *parts])
-    rank, phase, start, duration, wait, samples, count = rows[np.lexsort(rows.T[[0, 2]])].T
+    rank, phase, start, duration, wait, samples, count, tokens = rows[np.lexsort(rows.T[[0, 2]])].T
     columns = (
         rank.astype("int32"),
         pd.Categorical.from_codes(phase.astype("int8"), dtype=pd.CategoricalDtype(list(PHASES))),
@@ -262,6 +265,7 @@ def _step_table(parts: Sequence[np.ndarray], began: float) -> pd.DataFrame:
         wait,
         samples,
         count.astype("int32"),
+        tokens,
     )
     return pd.DataFrame(dict(zip(STEP_COLUMNS, columns, strict=True)), copy=False)
 

@@ -38,8 +38,8 @@ class ThinnedSteps:
 def _summed(steps: pd.DataFrame, width_seconds: float) -> pd.DataFrame:
     """Return the steps of one rank and phase that begin within the same `width_seconds` as one row.
 
-    A row is `count` steps with their mean duration and wait, and the sum of their samples. What was
-    not measured stays apart from what was.
+    A row is `count` steps with their mean duration and wait, and the sums of their samples and
+    tokens. What was not measured stays apart from what was.
     """
     if not width_seconds or not len(steps):
         return steps
@@ -50,6 +50,7 @@ def _summed(steps: pd.DataFrame, width_seconds: float) -> pd.DataFrame:
         steps["phase"],
         wait.isna().rename("no_wait"),
         steps["samples"].isna().rename("no_samples"),
+        steps["tokens"].isna().rename("no_tokens"),
     ]
     sums = {
         "start_seconds": steps["start_seconds"],
@@ -57,6 +58,7 @@ def _summed(steps: pd.DataFrame, width_seconds: float) -> pd.DataFrame:
         "data_wait_seconds": wait * count,
         "samples": steps["samples"],
         "count": count,
+        "tokens": steps["tokens"],
     }
     groups = pd.DataFrame(sums, copy=False).groupby(keys, observed=True, sort=True)
     total = groups.sum(min_count=1)

@@ -125,7 +125,7 @@ class TrainingLoops:
             at_ns = self._timeline.from_monotonic_ns(mono_ns)
             with suppress(IndexError, OSError):
                 if kind == ring.STEP:
-                    step = _step(PHASES[phase], at_ns, a, b, c)
+                    step = _step(PHASES[phase], at_ns, a, b, c, d)
                     process.steps.add(step)
                     if self._watch:
                         self._watch.step(name, process.reader.rank, step)
@@ -146,6 +146,7 @@ class TrainingLoops:
             self._events.append((at_ns, "epoch", data | {"number": rest[0]}))
         elif kind == ring.UNTIMED_STEP:
             data |= {"phase": PHASES[phase], "samples": _known(rest[2])}
+            data |= {} if rest[3] < 0 else {"tokens": rest[3]}
             self._events.append((at_ns, "step_untimed", data))
         elif kind in (ring.PHASE_BEGIN, ring.PHASE_END):
             begins = "phase_begin" if kind == ring.PHASE_BEGIN else "phase_end"
@@ -173,9 +174,12 @@ class TrainingLoops:
             self._events.append((self._timeline.now_ns(), "steps_lost", data))
 
 
-def _step(phase: str, at_ns: int, duration_ns: int, wait_ns: int, samples: int) -> Step:
+def _step(
+    phase: str, at_ns: int, duration_ns: int, wait_ns: int, samples: int, tokens: int
+) -> Step:
     wait_us = None if wait_ns < 0 else wait_ns // 1000
-    return Step(phase, at_ns // 1000, duration_ns // 1000, wait_us, _known(samples))
+    end_us, duration_us = at_ns // 1000, duration_ns // 1000
+    return Step(phase, end_us, duration_us, wait_us, _known(samples), _known(tokens))
 
 
 def _known(value: int) -> int | None:

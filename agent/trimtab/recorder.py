@@ -42,6 +42,8 @@ class Loop:
         "phase",
         "samples",
         "samples_of_no_fetch",
+        "tokens",
+        "tokens_of_no_fetch",
         "wait_ns",
         "wait_of_no_wait_ns",
     )
@@ -51,6 +53,7 @@ class Loop:
         self.began_ns = began_ns
         self.wait_ns = self.wait_of_no_wait_ns = NOT_KNOWN
         self.samples = self.samples_of_no_fetch = NOT_KNOWN
+        self.tokens = self.tokens_of_no_fetch = NOT_KNOWN
 
 
 class Recorder:
@@ -73,6 +76,7 @@ class Recorder:
         "hook_sees_batches",
         "hook_sees_steps",
         "in_seen_evaluation",
+        "last_size",
         "loop",
         "rank",
         "script_reports_epochs",
@@ -96,8 +100,10 @@ class Recorder:
         """The loader whose next batch needs no further checks."""
         self.flush_at_ns = 0
         self._ring = ring
-        self.held: list[tuple[int, int, int, int, int, int]] = []
-        """Kind, phase, time, and three fields of steps that aren't in the ring yet."""
+        self.held: list[tuple[int, int, int, int, int, int, int]] = []
+        """Kind, phase, time, and four fields of steps that aren't in the ring yet."""
+        self.last_size = NOT_KNOWN, NOT_KNOWN
+        """The samples and tokens of the last step in the ring."""
         self.script_reports_numbers = False
         self.has_restored = False
         """True once a checkpoint was loaded in this process."""
@@ -132,7 +138,7 @@ class Recorder:
 
     # Steps and waits
 
-    def step(self, samples: int) -> None:
+    def step(self, samples: int, tokens: int = NOT_KNOWN) -> None:
         """Record the end of a step that the script reports; from now on the hook records no
         steps.
         """
@@ -143,7 +149,7 @@ class Recorder:
             if self.hook_sees_steps and loop.wait_ns == loop.wait_of_no_wait_ns:
                 return  # no batch came since the hook recorded a step: it was the same step
         now = monotonic_ns()
-        self._step(now, samples)
+        self._step(now, samples, tokens)
         if now >= self.flush_at_ns:
             self.flush()
 
@@ -152,7 +158,7 @@ class Recorder:
         now = monotonic_ns()
         if not self.script_reports_steps:
             self.hook_sees_steps = True
-            self._step(now, NOT_KNOWN)
+            self._step(now, NOT_KNOWN, NOT_KNOWN)
         return now
 
     def flush(self) -> int:
@@ -160,24 +166,30 @@ class Recorder:
         held, self.held = self.held, []
         if held and held[0][1] == TRAIN:
             self._trained += len(held)
-        for kind, phase, at_ns, duration_ns, wait_ns, samples in held:
+        for kind, phase, at_ns, duration_ns, wait_ns, samples, tokens in held:
             known = samples if samples >= 0 else NOT_KNOWN
-            self._ring.write(kind, phase, at_ns, duration_ns, wait_ns, known)
+            known_tokens = tokens if tokens >= 0 else NOT_KNOWN
+            self._ring.write(kind, phase, at_ns, duration_ns, wait_ns, known, 0, known_tokens)
+            self.last_size = known, known_tokens
         self.flush_at_ns = monotonic_ns() + _HELD_NS
         return len(held)
 
-    def _step(self, now: int, samples: int) -> None:
+    def _step(self, now: int, samples: int, tokens: int) -> None:
         loop = self.loop
         began = loop.began_ns
         loop.began_ns = now
         if samples < 0:
             samples = loop.samples
+        if tokens < 0:
+            tokens = loop.tokens
         if began is None:
-            self.held.append((layout.UNTIMED_STEP, loop.phase, now, 0, NOT_KNOWN, samples))
+            kind, duration_ns, wait_ns = layout.UNTIMED_STEP, 0, NOT_KNOWN
         else:
-            self.held.append((layout.STEP, loop.phase, now, now - began, loop.wait_ns, samples))
+            kind, duration_ns, wait_ns = layout.STEP, now - began, loop.wait_ns
+        self.held.append((kind, loop.phase, now, duration_ns, wait_ns, samples, tokens))
         loop.wait_ns = loop.wait_of_no_wait_ns
         loop.samples = loop.samples_of_no_fetch
+        loop.tokens = loop.tokens_of_no_fetch
 
     def loop_begins(self, waits_are_known: bool = True) -> None:
         """Begin a loop. The time since the last step of the previous epoch belongs to no step."""
@@ -186,15 +198,16 @@ class Recorder:
         loop.wait_ns = loop.wait_of_no_wait_ns = 0 if waits_are_known else NOT_KNOWN
 
     def forget_batches(self) -> None:
-        """Drop the samples of batches that no step has followed."""
-        self.loop.samples = self.loop.samples_of_no_fetch
+        """Drop the samples and tokens of batches that no step has followed."""
+        loop = self.loop
+        loop.samples, loop.tokens = loop.samples_of_no_fetch, loop.tokens_of_no_fetch
 
     def record_wait(self, since_ns: int) -> None:
         self.loop.wait_ns += monotonic_ns() - since_ns
 
-    def record_batch(self, since_ns: int, samples: int) -> None:
-        """Record a batch that the hook saw arrive; `samples` is NOT_KNOWN where they can't be
-        counted.
+    def record_batch(self, since_ns: int, samples: int, tokens: int = NOT_KNOWN) -> None:
+        """Record a batch that the hook saw arrive; `samples` and `tokens` are NOT_KNOWN where they
+        can't be counted.
         """
         loop = self.loop
         if loop.wait_of_no_wait_ns:
@@ -204,6 +217,11 @@ class Recorder:
         if loop.began_ns is None:
             loop.began_ns = since_ns
         loop.samples += samples if samples >= 0 else _UNKNOWN
+        if loop.tokens_of_no_fetch and tokens >= 0:
+            # Batches before the first with tokens had none that are known.
+            loop.tokens = 0 if loop.samples == samples else _UNKNOWN
+            loop.tokens_of_no_fetch = 0
+        loop.tokens += tokens if tokens >= 0 else _UNKNOWN
         loop.wait_ns += monotonic_ns() - since_ns
 
     def waits_elsewhere(self) -> None:
@@ -214,6 +232,7 @@ class Recorder:
         loop = self.loop
         loop.wait_ns = loop.wait_of_no_wait_ns = NOT_KNOWN
         loop.samples = loop.samples_of_no_fetch = NOT_KNOWN
+        loop.tokens = loop.tokens_of_no_fetch = NOT_KNOWN
 
     def record_pause(self, since_ns: int) -> None:
         """Note that the hook delayed the loop since then; that time belongs to no step."""

@@ -37,21 +37,22 @@ STEP, UNTIMED_STEP, PHASE_BEGIN, PHASE_END, EPOCH, LOG = range(1, 7)
 CHECKPOINT, LOADER, PRECISION, MEMORY, RANK, PROFILE = range(7, 13)
 GLOBAL_STEP, RESTORE, COMPILE, CHECKPOINT_FILE, DDP = range(13, 18)
 GPU_STEPS, TORCH_MEMORY, OUT_OF_MEMORY, EPOCH_LENGTH, MEMORY_FORMAT = range(18, 23)
-PARAMETERS = 23
-"""STEP: duration ns, data wait ns, samples. UNTIMED_STEP: -, -, samples. EPOCH: number.
-LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch size,
-prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
+PARAMETERS, FLOPS = range(23, 25)
+"""STEP: duration ns, data wait ns, samples, tokens. UNTIMED_STEP: -, -, samples, tokens. EPOCH:
+number. LOG (a METRIC record): value, step. CHECKPOINT: duration ns, bytes. LOADER: workers, batch
+size, prefetch factor; flags. PRECISION: type of autocast, type of the parameters (DTYPES); flags.
 MEMORY: most bytes allocated and reserved on this rank's GPU, bytes it has. RANK: local rank, world
 size, process id; flags: how often the launcher restarted it. PROFILE: first step, steps, bytes (0:
 failed). GLOBAL_STEP: steps that the training has done. RESTORE: duration ns, bytes, step. COMPILE:
 duration ns, how many compilations. CHECKPOINT_FILE: fingerprint, bytes; flags: 1 if it was loaded.
-DDP: ns of communication after the rank's own backward, iteration.
-GPU_STEPS: ns on the GPU, steps, ns to launch them. TORCH_MEMORY: bytes allocated and reserved now,
-how often memory ran out; flags: how often torch freed its cache and tried again. OUT_OF_MEMORY:
-bytes that were asked for, that were free, that the GPU has; flags: the GPU's number in the process.
-EPOCH_LENGTH: samples of the rank. MEMORY_FORMAT: weights of convolutions, and those of them that
-are in channels_last. PARAMETERS: of the whole model: all, those that train, those that an optimizer
-has, those of embeddings.
+DDP: ns of communication after the rank's own backward, iteration. GPU_STEPS: ns on the GPU, steps,
+ns to launch them. TORCH_MEMORY: bytes allocated and reserved now, how often memory ran out; flags:
+how often torch freed its cache and tried again. OUT_OF_MEMORY: bytes that were asked for, that were
+free, that the GPU has; flags: the GPU's number in the process. EPOCH_LENGTH: samples of the rank.
+MEMORY_FORMAT: weights of convolutions, and those of them that are in channels_last. PARAMETERS: of
+the whole model: all, those that train, those that an optimizer has, those of embeddings; flags: 1
+if another layer shares one. FLOPS: of one counted step: forward, backward, recomputed, samples;
+flags: 1 if some operation was not counted, and twice the tokens plus 2.
 -1 is "not known"."""
 
 PIN_MEMORY, PERSISTENT_WORKERS, EVALUATES = 1, 2, 4

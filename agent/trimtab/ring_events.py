@@ -120,6 +120,18 @@ def _parameters(
         "trainable": _known(trainable),
         "optimised": _known(optimised),
         "embedding": _known(embedding),
+        "tied": None if total < 0 else bool(flags),
+    }
+
+
+def _flops(flags: int, forward: int, backward: int, recomputed: int, samples: int) -> RingEvent:
+    return "flops", {
+        "forward": forward,
+        "backward": backward,
+        "recomputed": recomputed,
+        "samples": _known(samples),
+        "tokens": _known((flags >> 1) - 1),
+        "at_least": bool(flags & 1),
     }
 
 
@@ -145,4 +157,5 @@ _READERS: dict[int, Callable[..., RingEvent]] = {
     ring.EPOCH_LENGTH: _epoch_length,
     ring.MEMORY_FORMAT: _memory_format,
     ring.PARAMETERS: _parameters,
+    ring.FLOPS: _flops,
 }

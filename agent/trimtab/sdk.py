@@ -74,7 +74,9 @@ def _warn_once(problem: str) -> None:
             return
 
 
-def step(samples: int | None = None, *, number: int | None = None) -> None:
+def step(
+    samples: int | None = None, *, tokens: int | None = None, number: int | None = None
+) -> None:
     """Call at the end of each training step.
 
     A step lasts from the end of the previous step, or from the start of the loop if `wrap` or
@@ -82,6 +84,7 @@ def step(samples: int | None = None, *, number: int | None = None) -> None:
 
     Args:
         samples: training samples in this step, in this process only.
+        tokens: tokens in this step, in this process only.
         number: of this step within the whole training. A training that continues from a checkpoint
             counts on from there, so that steps which it does again are seen to be lost work.
     """
@@ -91,7 +94,8 @@ def step(samples: int | None = None, *, number: int | None = None) -> None:
     try:
         # The usual case avoids another call, which would take as long as the rest of the step.
         is_count = type(samples) is int and 0 <= samples < _MOST_SAMPLES
-        recorder.step(samples if is_count else _count(samples))  # type: ignore[arg-type]
+        known = NOT_KNOWN if tokens is None else _count("tokens", tokens)
+        recorder.step(samples if is_count else _count("samples", samples), known)  # type: ignore[arg-type]
         if number is not None:
             recorder.script_reports_numbers = True
             recorder.record_step_number(int(number))
@@ -99,15 +103,15 @@ def step(samples: int | None = None, *, number: int | None = None) -> None:
         _warn_once(f"step() was not recorded: {error}")
 
 
-def _count(samples: Any) -> int:
-    """Return the number of samples. A step counts even if that number is invalid."""
-    if samples is None:
+def _count(name: str, value: Any) -> int:
+    """Return a number of samples or tokens. A step counts even if that number is invalid."""
+    if value is None:
         return NOT_KNOWN
     with suppress(Exception):
-        count = int(samples)
+        count = int(value)
         if 0 <= count < _MOST_SAMPLES:
             return count
-    _warn_once(f"step(samples={samples!r}) is counted without samples. Pass a whole number from 0.")
+    _warn_once(f"step({name}={value!r}) is counted without {name}. Pass a whole number from 0.")
     return NOT_KNOWN
 
 

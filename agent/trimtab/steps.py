@@ -22,6 +22,7 @@ class Step(NamedTuple):
     duration_us: int
     data_wait_us: int | None
     samples: int | None
+    tokens: int | None = None
 
 
 @dataclass
@@ -34,6 +35,7 @@ class _Second:
     longest_us: int = 0
     waits_us: int | None = 0
     samples: int | None = 0
+    tokens: int | None = 0
     histogram: dict[int, int] = field(default_factory=dict)
     slowest_us: list[int] = field(default_factory=list)
 
@@ -45,6 +47,7 @@ class _Second:
         self.longest_us = max(self.longest_us, duration)
         self.waits_us = _sum(self.waits_us, step.data_wait_us)
         self.samples = _sum(self.samples, step.samples)
+        self.tokens = _sum(self.tokens, step.tokens)
         bucket = math.floor(4 * math.log2(max(1, duration)))
         self.histogram[bucket] = self.histogram.get(bucket, 0) + 1
         keep = heapq.heappush if len(self.slowest_us) < _SLOWEST else heapq.heappushpop
@@ -54,6 +57,10 @@ class _Second:
 def _sum(total: int | None, value: int | None) -> int | None:
     """Add, unless one part is unknown: a partial sum would look complete."""
     return None if total is None or value is None else total + value
+
+
+def _known_column(tokens: list[int | None]) -> list[int | None]:
+    return tokens if any(each is not None for each in tokens) else []
 
 
 class RankSteps:
@@ -99,6 +106,7 @@ class RankSteps:
             duration_us=[step.duration_us for step in steps],
             data_wait_us=[step.data_wait_us for step in steps],
             samples=[step.samples for step in steps],
+            tokens=_known_column([step.tokens for step in steps]),
         )
 
     def _summary(self, key: tuple[int, str], second: _Second, start_us: int) -> StepSummary:
@@ -112,6 +120,7 @@ class RankSteps:
             duration_max_us=second.longest_us,
             data_wait_sum_us=second.waits_us,
             samples=second.samples,
+            tokens=second.tokens,
             histogram=dict(sorted(second.histogram.items())),
             slowest_us=sorted(second.slowest_us, reverse=True),
         )

@@ -14,6 +14,10 @@ pytestmark = NEEDS_TORCH
 BLOCK = 4 * 24 + (24 * 72 + 72) + (24 * 24 + 24) + (24 * 96 + 96) + (96 * 24 + 24)
 EMBEDDING = 64 * 24 + 32 * 24
 GPT = EMBEDDING + 2 * BLOCK + 2 * 24
+FORWARD = 516_096
+"""The operations of a forward pass over two texts of eight tokens; see test_flops."""
+SPLIT = 2 * 16 * 2 * 24 * 96
+"""The operations of one of the two layers of each block that tensor parallelism splits."""
 MLP = 16 * 32 + 32 + 32 * 4 + 4
 
 CASES = (
@@ -69,18 +73,8 @@ def raises():
     model = Odd(nn.Linear(16, 4))
     train(model, torch.optim.SGD(model.parameters(), lr=0.1))
 
-cases = [given, in_groups, tied, adapted, two_optimizers, unseen, raises]
-if len(sys.argv) > 1:
-    cases[int(sys.argv[1])]()
-else:
-    import subprocess
-    running = [
-        subprocess.Popen([sys.executable, "-W", "ignore", __file__, str(number)],
-                         env={**os.environ, "RANK": str(number), "WORLD_SIZE": "7"})
-        for number in range(len(cases))
-    ]
-    for number, each in enumerate(running): assert not each.wait(), cases[number]
-    print("trained")
+run_all([given, in_groups, tied, adapted, two_optimizers, unseen, raises])
+print("trained")
 """
 )
 
@@ -148,19 +142,22 @@ def told(trimtab, online, service, tmp_path):
 
 
 def test_the_parameters_of_models_that_are_never_named_are_counted(told):
-    """Total, trainable, optimised, and those of embeddings."""
+    """Total, trainable, optimised, those of embeddings, and whether these are shared."""
     assert told(CASES) == {
-        0: (MLP, MLP, MLP, 0),
-        1: (MLP, MLP, MLP, 0),
-        2: (GPT, GPT, GPT, EMBEDDING),
-        3: (MLP + 16 * 2 + 2 * 4, 16 * 2 + 2 * 4, 16 * 2 + 2 * 4, 0),
-        4: (MLP, MLP, MLP, 0),
-        5: (None, None, MLP, None),
+        0: (MLP, MLP, MLP, 0, False),
+        1: (MLP, MLP, MLP, 0, False),
+        2: (GPT, GPT, GPT, EMBEDDING, True),
+        3: (MLP + 16 * 2 + 2 * 4, 16 * 2 + 2 * 4, 16 * 2 + 2 * 4, 0, False),
+        4: (MLP, MLP, MLP, 0, False),
+        5: (None, None, MLP, None, None),
     }
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp1", "fsdp1 original", "fsdp2", "tensor"])
-def test_whole_parameters_are_counted_where_processes_share_them(told, tmp_path, kind):
+def test_whole_parameters_are_counted_where_processes_share_them(told, service, tmp_path, kind):
     script = DISTRIBUTED.replace("KIND", repr(kind)).replace("MEET", repr(str(tmp_path / "meet")))
-    whole = (GPT, GPT, GPT, EMBEDDING)
+    whole = (GPT, GPT, GPT, EMBEDDING, True)
     assert told(script) == {0: whole, 1: whole}
+    shared = 2 * SPLIT if kind == "tensor" else 0
+    flops = {event.data["rank"]: event.data["forward"] for event in service.events("flops")}
+    assert flops == {0: FORWARD - shared // 2, 1: FORWARD - shared // 2}

@@ -54,7 +54,8 @@ def step_blocks(draw: st.DrawFn) -> StepBlock:
     durations = st.lists(st.integers(0, 10**15), min_size=n, max_size=n)
     starts = st.lists(st.integers(-(10**15), 10**15), min_size=n, max_size=n)
     rank = draw(st.integers(0, 10**7))
-    return StepBlock(rank, draw(phases), draw(starts), draw(durations), draw(column), draw(column))
+    three = (draw(column) for _ in range(3))
+    return StepBlock(rank, draw(phases), draw(starts), draw(durations), *three)
 
 
 summaries = st.builds(
@@ -70,6 +71,7 @@ summaries = st.builds(
     samples=st.none() | counts,
     histogram=st.dictionaries(st.integers(0, 300), counts, max_size=4),
     slowest_us=st.lists(lengths_us, max_size=20),
+    tokens=st.none() | lengths_us,
 )
 events = st.builds(
     Event,
@@ -227,6 +229,10 @@ BAD_STEPS = [
     {"start_us": [2**62, 0]},
     {"duration_us": [2**62, 1]},
     {"data_wait_us": [2**62, 1]},
+    {"tokens": [8]},
+    {"tokens": [8, -1]},
+    {"tokens": [8, "9"]},
+    {"tokens": [8, 2**62]},
 ]
 
 
@@ -255,6 +261,8 @@ BAD_SUMMARIES = [
     {"histogram": [1]},
     {"slowest_us": {"k": 1, "n": 20_000}},
     {"samples": 1.5},
+    {"tokens": -1},
+    {"tokens": 2**62},
 ]
 
 
@@ -373,7 +381,7 @@ def test_no_value_of_any_field_raises_anything_but_a_wire_error(field, value):
 PART_FIELDS = [
     *("t", "columns", "rank", "phase", "kind", "value", "start_us", "duration_us", "data_wait_us"),
     *("samples", "start_ms", "count", "duration_sum_us", "duration_min_us", "duration_max_us"),
-    *("histogram", "slowest_us"),
+    *("histogram", "slowest_us", "tokens"),
 ]
 
 

@@ -52,4 +52,52 @@ class Gpt(nn.Module):
                 from torch.utils.checkpoint import checkpoint
                 x = checkpoint(block, x, use_reentrant=self.checkpoints)
         return self.head(self.norm(x))
+
+class Bottleneck(nn.Module):
+    def __init__(self, inner, width, outer, stride):
+        super().__init__()
+        def layer(source, target, size, by=1):
+            conv = nn.Conv2d(source, target, size, by, size // 2, bias=False)
+            return nn.Sequential(conv, nn.BatchNorm2d(target))
+        self.parts = nn.ModuleList(
+            [layer(inner, width, 1), layer(width, width, 3, stride), layer(width, outer, 1)])
+        self.aside = layer(inner, outer, 1, stride) if inner != outer else nn.Identity()
+    def forward(self, x):
+        first, second, third = self.parts
+        return F.relu(self.aside(x) + third(F.relu(second(F.relu(first(x))))))
+
+def resnet(depths, base, classes):
+    """ResNet-50 with depths 3, 4, 6, 3, base 64 and 1,000 classes."""
+    inner = base
+    blocks = [nn.Conv2d(3, base, 7, 2, 3, bias=False), nn.BatchNorm2d(base), nn.ReLU(),
+              nn.MaxPool2d(3, 2, 1)]
+    for stage, depth in enumerate(depths):
+        width = base << stage
+        for number in range(depth):
+            stride = 2 if stage and not number else 1
+            blocks.append(Bottleneck(inner, width, 4 * width, stride))
+            inner = 4 * width
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inner, classes))
+
+def run_all(cases):
+    """Run each case in a process of its own, with the rank that is its number."""
+    import atexit, torch._dynamo
+    import torch.utils.flop_counter
+    for number, case in enumerate(cases):
+        child = os.fork()
+        if not child:
+            os.environ.update(RANK=str(number), WORLD_SIZE=str(len(cases)))
+            failed = 1
+            try:
+                torch.manual_seed(0)
+                case()
+                failed = 0
+            except BaseException:
+                import traceback
+                traceback.print_exc()
+            sys.stdout.flush()
+            atexit._run_exitfuncs()
+            os._exit(failed)
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit(f"{case.__name__} failed")
 '''

@@ -52,6 +52,7 @@ def steps(
         "data_wait_seconds": wait * duration,
         "samples": 32.0,
         "count": 1,
+        "tokens": float("nan"),
     }
     table = pd.DataFrame([row] * count, columns=list(STEP_COLUMNS))
     return table.assign(start_seconds=start + duration * np.arange(count))

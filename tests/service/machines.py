@@ -48,6 +48,8 @@ class Machine:
     """The facts that are told of its end, beside its state."""
     declared: dict[str, Any] = field(default_factory=dict)
     session_id: UUID = field(default_factory=uuid4)
+    tokens: int | None = None
+    """The tokens of each step."""
     steps: list[tuple[float, float, float]] = field(default_factory=list)
     """Start, length and wait for data."""
     events: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
@@ -130,7 +132,9 @@ class Machine:
         columns = ([round(x * 1e6) for x in column] for column in zip(*self.steps, strict=True))
         starts, lengths, waits = columns
         starts = [start - self.starts * 10**6 for start in starts]
-        return StepBlock(0, "train", starts, lengths, list(waits), [32] * len(starts))
+        count = len(starts)
+        tokens = [] if self.tokens is None else [self.tokens] * count
+        return StepBlock(0, "train", starts, lengths, list(waits), [32] * count, tokens)  # type: ignore[arg-type]
 
     def _put(self, place: str, body: bytes) -> None:
         kind = "application/vnd.trimtab.segment+json"

@@ -9,9 +9,9 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 import pytest
-from trimtab.wire import Block, Event, StepSummary
+from trimtab.wire import Block, Event, StepBlock, StepSummary
 
-from advisor.store.chunks import decode_table, decode_ticks
+from advisor.store.chunks import decode_table, decode_ticks, encode_table
 from advisor.store.compaction import CompactionError, compact
 from advisor.store.frames import load_frame
 from tests.store.runs import (
@@ -116,10 +116,27 @@ def test_it_gives_the_same_objects_when_it_compacts_again(store):
         assert f"n1/{ref.starts_at:%Y%m%dT%H}-{ref.kind}-{ref.tier_seconds}-" in ref.key
 
 
+def test_steps_keep_their_tokens_and_have_none_where_an_earlier_version_stored_them(store):
+    blocks = [StepBlock(0, "train", [0, 500], [9, 9], [1, 1], [2, 2], [128, None])]
+    history = store_segments(store, [replace(of_blocks(0, []), steps=blocks)])
+    after = compacted(store, history)
+    for each in (history, after):
+        first, second = frame_of(store, each, 10).steps["tokens"]
+        assert first == 128
+        assert math.isnan(second)
+    (ref,) = (ref for ref in after.chunks if ref.kind == "steps" and not ref.tier_seconds)
+    table, members = decode_table(store.get(ref.key))
+    store.put(ref.key, encode_table(table.drop_columns(["tokens"]), members))
+    earlier = frame_of(store, after, 10).steps
+    assert earlier["samples"].tolist() == [2, 2]
+    assert earlier["tokens"].isna().all()
+
+
 def test_steps_too_many_to_keep_singly_keep_their_histogram_and_their_samples(store):
     summary = StepSummary(1, "train", 2000, 400, 1_000_000, 1_500, 9_000, None, 12_800)
     summary.histogram.update({42: 390, 50: 10})
     summary.slowest_us.extend([9_000, 8_000])
+    summary.tokens = 409_600
     history = store_segments(store, [replace(of_blocks(0, []), step_summaries=[summary])])
     after = compacted(store, history)
     for each in (history, after):
@@ -136,7 +153,7 @@ def test_steps_too_many_to_keep_singly_keep_their_histogram_and_their_samples(st
     ref = refs[0]
     (stored,) = decode_table(store.get(ref.key))[0].to_pylist()
     assert dict(stored["histogram"]) == {42: 390, 50: 10}
-    assert stored["slowest_us"] == [9_000, 8_000]
+    assert (stored["slowest_us"], stored["tokens"]) == ([9_000, 8_000], 409_600)
     assert (stored["duration_min_us"], stored["duration_max_us"]) == (1_500, 9_000)
 
 

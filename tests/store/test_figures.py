@@ -12,13 +12,19 @@ from advisor.figures import figures
 from rules.frame import EVENT_COLUMNS, STEP_COLUMNS, Hardware, NodeFrame, RunFrame
 
 
+def _steps(rows: list[tuple]) -> pd.DataFrame:
+    """Return steps; rows without a number of tokens have none that is known."""
+    padded = [(*row, np.nan)[: len(STEP_COLUMNS)] for row in rows]
+    return pd.DataFrame(padded, columns=list(STEP_COLUMNS))
+
+
 def frame(steps: list[tuple], events: list[tuple]) -> RunFrame:
     busy = pd.DataFrame({"host.cpu_busy_pct": [10.0, 20.0, np.nan, 30.0]}, index=[0.0, 1, 2, 3])
     node = NodeFrame(
         key="node-1",
         hardware=Hardware(vcpus=4),
         samples=busy,
-        steps=pd.DataFrame(steps, columns=list(STEP_COLUMNS)),
+        steps=_steps(steps),
         events=pd.DataFrame(events, columns=list(EVENT_COLUMNS)),
     )
     return RunFrame(1.0, 4.0, final=True, nodes={"node-1": node})
@@ -37,6 +43,15 @@ def test_it_gives_no_samples_where_one_step_did_not_tell_them():
     run_figures = figures(frame(steps, []))
     assert run_figures.work == {"steps": 2}
     assert run_figures.data_wait_share is None
+
+
+def test_it_counts_the_tokens_of_all_steps():
+    text = [(0, "train", 1.0, 0.5, 0.1, 2, 1, 128), (0, "train", 1.5, 0.5, 0.1, 6, 3, 400)]
+    first = {"rank": 0, "phase": "train", "samples": 2, "tokens": 100}
+    counted = {"samples": 10, "tokens": 628, "steps": 5}
+    assert figures(frame(text, [(0.9, "step_untimed", first)])).work == counted
+    del first["tokens"]
+    assert "tokens" not in figures(frame(text, [(0.9, "step_untimed", first)])).work
 
 
 def test_it_weighs_summarised_steps_by_their_number():

@@ -23,7 +23,7 @@ from advisor.store.step_tiers import cells_of, single_cells
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 US = 1_000_000
-NOT_SUMMED = (None,) * 4
+NOT_SUMMED = (None,) * 5
 
 
 def steps(*rows: tuple[float, int, str, float, float | None]) -> pa.Table:

@@ -123,14 +123,14 @@ def steps(part: ExportRequest) -> Columns:
     """Return single steps, or several as one row with their number; durations are means."""
     columns: Columns = {"time": [], "seconds": [], "node": []}
     columns |= {"rank": [], "phase": [], "count": [], "duration_seconds": []}
-    columns |= {"data_wait_seconds": [], "samples": []}
+    columns |= {"data_wait_seconds": [], "samples": [], "tokens": []}
     for node, reader, hour in _hours(part):
         table = reader.steps(hour)[0]
         starts = table["start_us"].to_numpy()
         chosen = np.flatnonzero(_inside(part, starts, to_us))
         table = table.take(chosen)
         _extend(part, columns, node, starts[chosen] / 1e6)
-        for name in ("rank", "phase", "count", "samples"):
+        for name in ("rank", "phase", "count", "samples", "tokens"):
             columns[name] += table[name].to_pylist()
         counts = table["count"].to_pylist()
         for name in ("duration", "data_wait"):

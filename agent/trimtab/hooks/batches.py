@@ -22,6 +22,7 @@ class Batches:
         "epoch_samples",
         "fetched",
         "full_batches",
+        "has_tokens",
         "is_reported",
         "iterator",
         "train",
@@ -37,6 +38,8 @@ class Batches:
         """Batches of this loop that may be for evaluation."""
         self.iterator: Any = None
         """A weak reference to the iterator of the last evaluation."""
+        self.has_tokens = True
+        """False once a batch had no tokens that are known."""
         self._settings = loader
         self.batch_size = _whole(getattr(loader, "batch_size", None))
         self._shapes_only = False
@@ -79,6 +82,19 @@ class Batches:
             number = (number - 1) % self._period + 1  # a sampler that restarts by itself
         return self._last if number > self.full_batches else self.batch_size
 
+    def tokens(self, batch: Any) -> int:
+        """Return the tokens of a batch, padding included; NOT_KNOWN if it isn't text."""
+        if self.has_tokens:
+            try:
+                ids = (
+                    _ids_of_pair(batch) if isinstance(batch, (list, tuple)) else batch["input_ids"]
+                )
+                if not ids.is_floating_point():
+                    return int(ids.numel())
+            except Exception:
+                self.has_tokens = False
+        return NOT_KNOWN
+
     def report(self, recorder: Recorder, evaluates: bool) -> None:
         loader, self._settings, self.is_reported = self._settings, None, True
         flags = ring.PIN_MEMORY * bool(getattr(loader, "pin_memory", False))
@@ -93,6 +109,19 @@ class Batches:
 
 def _whole(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 2**62 else NOT_KNOWN
+
+
+def _ids_of_pair(batch: Any) -> Any:
+    """Return the first of two tensors of one type and shape with two dimensions, as a text and the
+    same text one token later are.
+
+    Raises:
+        ValueError: the batch is something else.
+    """
+    ids, following = batch
+    if len(ids.shape) != 2 or ids.shape != following.shape or ids.dtype != following.dtype:
+        raise ValueError("no text")
+    return ids
 
 
 def _first_length(batch: Any) -> int:

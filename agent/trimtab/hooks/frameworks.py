@@ -136,6 +136,7 @@ def _loop_begins(loader: Any) -> Batches | None:
 def _fetch_begins() -> int:
     """Return when the wait began; 0 if it isn't measured here."""
     recorder = sdk.attached.recorder
+    pytorch.training.counter.pause()
     if recorder is None or recorder.fetching:
         return 0
     recorder.fetching = True
@@ -151,8 +152,7 @@ def _fetched(batches: Batches, batch: Any, number: int, began: int) -> None:
     try:
         recorder = sdk.attached.recorder
         if began and recorder:
-            samples = batches.samples(batch, number)
-            pytorch.training.note_batch(recorder, batches, began, samples, _no_gradients())
+            pytorch.training.note_batch(recorder, batches, began, batch, number, _no_gradients())
     except Exception:
         return
 

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from trimtab.ring import NOT_KNOWN
 
 _Sizes = dict[int, tuple[int, int, bool]]
-"""By the identity of each tensor: its elements, those of embeddings among them, and whether it is
-trained."""
+"""The elements of each tensor, by its identity: all, those of embeddings, and whether it trains."""
 _MOST_MODELS = 16
 """The most modules that are remembered; the latest count."""
 
@@ -28,6 +27,8 @@ class ParameterCount(NamedTuple):
     trainable: int
     optimised: int
     embedding: int
+    is_tied: bool
+    """True if another layer shares an embedding's weights."""
 
 
 class Models:
@@ -59,32 +60,33 @@ class Models:
         trained = self._trained_by(optimizers)
         sizes: _Sizes = {}
         for model in trained or ():
-            sizes.update(model)
+            sizes.update(model.by_tensor)
         for key, parameter in optimised.items():
             if key not in sizes:
                 sizes[key] = _elements(parameter), 0, parameter.requires_grad
         own = sum(sizes[key][0] for key in optimised)
         if trained is None:
-            return ParameterCount(NOT_KNOWN, NOT_KNOWN, own, NOT_KNOWN)
+            return ParameterCount(NOT_KNOWN, NOT_KNOWN, own, NOT_KNOWN, False)
         return ParameterCount(
             total=_total(sizes),
             trainable=sum(elements for elements, _, is_trained in sizes.values() if is_trained),
             optimised=own,
             embedding=sum(embedding for _, embedding, _ in sizes.values()),
+            is_tied=any(model.is_tied for model in trained),
         )
 
-    def _trained_by(self, optimizers: list[Any]) -> list[_Sizes] | None:
+    def _trained_by(self, optimizers: list[Any]) -> list[_Model] | None:
         """Return the largest seen module around each optimizer's first parameter; None if one isn't
         around any.
         """
-        seen = [_sizes_of(module) for ref in self._seen.values() if (module := ref()) is not None]
+        seen = [_Model(module) for ref in self._seen.values() if (module := ref()) is not None]
         found = []
         for optimizer in optimizers:
             first = id(next(_parameters(optimizer)))
-            around = [sizes for sizes in seen if first in sizes]
+            around = [model for model in seen if first in model.by_tensor]
             if not around:
                 return None
-            found.append(max(around, key=_total))
+            found.append(max(around, key=lambda model: _total(model.by_tensor)))
         return found
 
 
@@ -97,47 +99,50 @@ def _parameters(optimizer: Any) -> Iterator[Any]:
         yield from group["params"]
 
 
-def _sizes_of(model: Any) -> _Sizes:
-    """Return the parameters of a module and all within it."""
-    layers = sys.modules["torch"].nn
-    embeddings = layers.Embedding, layers.EmbeddingBag
-    modules = list(model.modules())
-    sizes: _Sizes = {}
-    for module in modules:
-        if "_handle" in module.__dict__:
-            sizes.update(_flat_sizes(module._handle.flat_param, embeddings))
-    for module in modules:
-        parameters = module._parameters
-        if parameters:
-            _add_sizes(sizes, parameters.values(), isinstance(module, embeddings))
-    return sizes
+class _Model:
+    """The parameters of a module and all within it."""
 
+    def __init__(self, module: Any) -> None:
+        self.by_tensor: _Sizes = {}
+        self.is_tied = False
+        layers = sys.modules["torch"].nn
+        embeddings = layers.Embedding, layers.EmbeddingBag
+        modules = list(module.modules())
+        for each in modules:
+            if "_handle" in each.__dict__:
+                self._add_flat(each._handle.flat_param, embeddings)
+        for each in modules:
+            parameters = each._parameters
+            if parameters:
+                self._add(parameters.values(), isinstance(each, embeddings))
 
-def _add_sizes(sizes: _Sizes, parameters: Iterable[Any], is_embedding: bool) -> None:
-    for parameter in parameters:
-        if parameter is None:
-            continue
-        known = sizes.get(id(parameter))
-        if known is None:
-            elements = _elements(parameter)
-            sizes[id(parameter)] = elements, elements * is_embedding, parameter.requires_grad
-        elif is_embedding and not known[1]:
-            sizes[id(parameter)] = known[0], known[0], known[2]
+    def _add(self, parameters: Iterable[Any], is_embedding: bool) -> None:
+        for parameter in parameters:
+            if parameter is None:
+                continue
+            known = self.by_tensor.get(id(parameter))
+            if known is None:
+                elements, trains = _elements(parameter), parameter.requires_grad
+                self.by_tensor[id(parameter)] = elements, elements * is_embedding, trains
+            elif is_embedding != (known[1] > 0):
+                self.is_tied = True
+                self.by_tensor[id(parameter)] = known[0], known[0], known[2]
 
-
-def _flat_sizes(flat: Any, embeddings: tuple[Any, ...]) -> _Sizes:
-    """Return the whole sizes of what FullyShardedDataParallel joined into one flat tensor, of which
-    each process has a part.
-    """
-    of_embedding = [isinstance(info.module, embeddings) for info in flat._param_infos]
-    pairs = list(zip(flat._numels, of_embedding))
-    if flat._params is None:
-        embedding = sum(elements for elements, is_embedding in pairs if is_embedding)
-        return {id(flat): (sum(flat._numels), embedding, flat.requires_grad)}
-    return {
-        id(parameter): (elements, elements * is_embedding, parameter.requires_grad)
-        for parameter, (elements, is_embedding) in zip(flat._params, pairs)
-    }
+    def _add_flat(self, flat: Any, embeddings: tuple[Any, ...]) -> None:
+        """Add the whole sizes of what FullyShardedDataParallel joined into one flat tensor, of
+        which each process has a part.
+        """
+        are_embeddings = [isinstance(info.module, embeddings) for info in flat._param_infos]
+        pairs = list(zip(flat._numels, are_embeddings))
+        shared = [isinstance(info.module, embeddings) for info in flat._shared_param_infos]
+        self.is_tied |= any(are_embeddings) and not all(shared)
+        if flat._params is None:
+            embedding = sum(elements for elements, is_embedding in pairs if is_embedding)
+            self.by_tensor[id(flat)] = sum(flat._numels), embedding, flat.requires_grad
+            return
+        for parameter, (elements, is_embedding) in zip(flat._params, pairs):
+            sizes = elements, elements * is_embedding, parameter.requires_grad
+            self.by_tensor[id(parameter)] = sizes
 
 
 def _elements(parameter: Any) -> int:

@@ -27,7 +27,7 @@ class PeriodicChecks:
         """The last autocast that was entered."""
         self._precision: tuple[int, int, int] | None = None
         self._has_seen_formats = False
-        self._optimizers, self._models = training.optimizers, models
+        self._training, self._models = training, models
         self._counted_optimizers = 0
         self._peak = (0, 0)
         self.parallel: Callable[[], Any] = lambda: None
@@ -50,6 +50,8 @@ class PeriodicChecks:
             self._report_memory_format(torch, optimizer)
         with suppress(Exception):
             self._report_parameters()
+        with suppress(Exception):
+            self._count_step()
         with suppress(Exception):
             self._report_number(optimizer)
         with suppress(Exception):
@@ -93,14 +95,21 @@ class PeriodicChecks:
         told = [is_last for is_last, each in zip(last, weights) if is_last != each.is_contiguous()]
         recorder.fact(ring.MEMORY_FORMAT, len(told), sum(told))
 
+    def _count_step(self) -> None:
+        """Have the next step counted if it is of another size, unless a profile is recorded."""
+        recorder = sdk.attached.recorder
+        if recorder is not None and self._training.at_step is None:
+            self._training.counter.ask(recorder)
+
     def _report_parameters(self) -> None:
         """Report the models' parameters, and again when another optimizer made its first step."""
-        recorder, optimizers = sdk.attached.recorder, self._optimizers()
+        recorder, optimizers = sdk.attached.recorder, self._training.optimizers()
         if recorder is None or len(optimizers) == self._counted_optimizers:
             return
         self._counted_optimizers = len(optimizers)
         count = self._models.count(optimizers)
-        recorder.fact(ring.PARAMETERS, *count[:3], d=count.embedding)
+        total, trainable, optimised, embedding, is_tied = count
+        recorder.fact(ring.PARAMETERS, total, trainable, optimised, int(is_tied), embedding)
 
     def _report_number(self, optimizer: Any) -> None:
         """Report the optimizer's own count of its steps, which a loaded checkpoint continues.

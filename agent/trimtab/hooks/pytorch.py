@@ -98,6 +98,7 @@ def _timed_iter(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
     def __iter__(self: Any) -> Any:  # noqa: N807
         batches, trains = None, False
         try:
+            training.counter.abandon()
             batches = batches_of(self)
             trains = training.loop_begins(batches, not is_grad_enabled())
             began = monotonic_ns()  # what the hook itself took is no data wait
@@ -118,9 +119,13 @@ def _timed_iter(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
 
 
 def _timed_next(original: Callable[..., Any], is_grad_enabled: Callable[[], bool]) -> Any:
+    counter = training.counter
+
     @functools.wraps(original)
     def __next__(self: Any) -> Any:  # noqa: N807
         recorder = sdk.attached.recorder
+        if counter.is_entered:
+            counter.pause()
         if recorder is None or recorder.fetching:
             return original(self)
         recorder.fetching = True
@@ -142,10 +147,13 @@ def _timed_next(original: Callable[..., Any], is_grad_enabled: Callable[[], bool
             ):
                 loop = recorder.loop
                 loop.samples += batches.batch_size
+                if batches.has_tokens:
+                    loop.tokens += batches.tokens(batch)
                 loop.wait_ns += monotonic_ns() - began
                 return batch
-            samples = batches.samples(batch, self._num_yielded)
-            training.note_batch(recorder, batches, began, samples, not is_grad_enabled())
+            training.note_batch(
+                recorder, batches, began, batch, self._num_yielded, not is_grad_enabled()
+            )
         except Exception:
             return batch
         return batch
@@ -279,6 +287,18 @@ def _patch_parallel(module: ModuleType) -> None:
     module.DistributedDataParallel.__init__ = __init__
 
 
+def _patch_graphs(module: ModuleType) -> None:
+    """Count no step of a process that captures a graph: what it replays isn't seen."""
+    original = module.CUDAGraph.capture_begin
+
+    @functools.wraps(original)
+    def capture_begin(self: Any, *arguments: Any, **named: Any) -> Any:
+        training.counter.rule_out()
+        return original(self, *arguments, **named)
+
+    module.CUDAGraph.capture_begin = capture_begin
+
+
 def _patch_safetensors(module: ModuleType) -> None:
     original = module.save_file
 
@@ -311,6 +331,7 @@ def _written_bytes(file: Any, before: int) -> int:
 patches: dict[str, Callable[[ModuleType], None]] = {
     "torch.optim.optimizer": _patch_optimizer,
     "torch.utils.data.dataloader": _patch_loader,
+    "torch.cuda.graphs": _patch_graphs,
     "torch.nn.modules.module": _patch_module,
     "torch.amp.autocast_mode": _patch_autocast,
     "torch.serialization": _patch_save,

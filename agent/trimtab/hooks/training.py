@@ -17,6 +17,7 @@ from typing import Any
 from trimtab import ring, sdk
 from trimtab.hooks.batches import Batches
 from trimtab.hooks.checkpoint_files import CheckpointFiles
+from trimtab.hooks.flops import StepCounter
 from trimtab.recorder import CHECKPOINT, EVALUATE, TRAIN, Recorder
 from trimtab.ring import NOT_KNOWN
 
@@ -34,6 +35,7 @@ class TrainingState:
         self._open = open_recorder
         self._begin()
         os.register_at_fork(after_in_child=self._begin)
+        self.counter = StepCounter()
         self.look: Callable[[Any, int, int], None] | None = None
         """The function that is called about once a second with the optimizer, steps so far and the
         time in ns."""
@@ -102,9 +104,17 @@ class TrainingState:
             self.loop_ends(batches)
 
     def note_batch(
-        self, recorder: Recorder, batches: Batches, since_ns: int, samples: int, no_gradients: bool
+        self,
+        recorder: Recorder,
+        batches: Batches,
+        since_ns: int,
+        batch: Any,
+        number: int,
+        no_gradients: bool,
     ) -> None:
-        """Note that a batch arrived that was requested at `since_ns`."""
+        """Note that the loader's `number`th batch (from 1) arrived that was requested at
+        `since_ns`.
+        """
         if not self._is_own_thread():
             return
         self._fetched_from = batches
@@ -114,11 +124,14 @@ class TrainingState:
         else:
             recorder.evaluation_over()
             self._loader = self._loader or batches
-            recorder.usual_batches = batches if batches.train else None
+            is_usual = batches.train and not self.counter.is_armed
+            recorder.usual_batches = batches if is_usual else None
+            self.counter.enter()
         if not batches.train:
             recorder.usual_optimizer = 0
         recorder.hook_sees_batches = True
-        recorder.record_batch(since_ns, samples)
+        samples = batches.samples(batch, number)
+        recorder.record_batch(since_ns, samples, batches.tokens(batch))
 
     def _is_evaluation(self, recorder: Recorder, batches: Batches, no_gradients: bool) -> bool:
         """Return whether the loop evaluates. `eval()` may freeze a part of the model: a loader that
@@ -151,12 +164,14 @@ class TrainingState:
                 self._stepped(optimizer)
                 return
             now, loop = monotonic_ns(), recorder.loop
+            took = now - loop.began_ns  # type: ignore[operator]
             recorder.held.append(
-                (ring.STEP, loop.phase, now, now - loop.began_ns, loop.wait_ns, loop.samples)  # type: ignore[operator]
+                (ring.STEP, loop.phase, now, took, loop.wait_ns, loop.samples, loop.tokens)
             )
             loop.began_ns = now
             loop.wait_ns = loop.wait_of_no_wait_ns
             loop.samples = loop.samples_of_no_fetch
+            loop.tokens = loop.tokens_of_no_fetch
             if now >= recorder.flush_at_ns:
                 self._look_around(recorder, optimizer, now)
         except Exception:
@@ -171,6 +186,8 @@ class TrainingState:
         if recorder is None:
             return
         self._other_steps = 0
+        if self.counter.is_armed or self.counter.is_entered:
+            self.counter.step_ends(recorder, recorder.loop.samples, recorder.loop.tokens)
         if self._loads:
             self._record_loads(recorder)
         self.files.first_step(recorder)
@@ -192,6 +209,7 @@ class TrainingState:
             self._look_at_ns = now + _LOOK_NS
             self.look(optimizer, self.steps, now)
         usual = self.at_step is None and not recorder.script_reports_steps
+        usual = usual and not (self.counter.is_armed or self.counter.is_entered)
         recorder.usual_optimizer = id(optimizer) if usual else 0
 
     def optimizers(self) -> list[Any]:
@@ -267,6 +285,8 @@ class TrainingState:
 
         Returns True if the call is the script's own.
         """
+        if self.counter.is_armed and not training and not self._depth:
+            self.counter.abandon()
         self._depth += 1
         if self._depth > 1 or self._thread not in (0, get_ident()):
             return False
@@ -283,6 +303,7 @@ class TrainingState:
         self, save: Callable[[], Any], written_bytes: Callable[[], int], file: Any = None
     ) -> Any:
         """Run `save()`. If the loop waits for it, its time counts as a checkpoint, not a step."""
+        self.counter.abandon()
         recorder = self.recorder()
         if recorder is None:
             return save()

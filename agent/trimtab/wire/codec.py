@@ -222,6 +222,7 @@ def _read_steps(document: dict[str, Any], segment: Segment, limits: Limits) -> N
 
 
 def _encode_steps(steps: StepBlock) -> dict[str, Any]:
+    tokens = {"tokens": encode_column(list(steps.tokens))} if steps.tokens else {}
     return {
         "rank": steps.rank,
         "phase": steps.phase,
@@ -229,11 +230,13 @@ def _encode_steps(steps: StepBlock) -> dict[str, Any]:
         "duration_us": encode_column(list(steps.duration_us)),
         "data_wait_us": encode_column(list(steps.data_wait_us)),
         "samples": encode_column(list(steps.samples)),
+        **tokens,
     }
 
 
 def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
-    names = ("start_us", "duration_us", "data_wait_us", "samples")
+    names = ["start_us", "duration_us", "data_wait_us", "samples"]
+    names += ["tokens"] if "tokens" in raw else []
     if len({declared_length(raw.get(name)) for name in names}) != 1:
         raise WireError("steps", "columns of different length", "Send one value a step.")
     most = limits.steps
@@ -246,6 +249,7 @@ def _steps(raw: dict[str, Any], limits: Limits) -> StepBlock:
         duration_us=duration,  # type: ignore[arg-type]
         data_wait_us=_whole(raw, "data_wait_us", most),
         samples=_whole(raw, "samples", most),
+        tokens=_whole(raw, "tokens", most) if "tokens" in raw else [],
     )
 
 
@@ -278,6 +282,7 @@ def _phase(raw: dict[str, Any]) -> str:
 
 
 def _encode_summary(summary: StepSummary) -> dict[str, Any]:
+    tokens = {} if summary.tokens is None else {"tokens": summary.tokens}
     return {
         "rank": summary.rank,
         "phase": summary.phase,
@@ -290,6 +295,7 @@ def _encode_summary(summary: StepSummary) -> dict[str, Any]:
         "samples": summary.samples,
         "histogram": {str(bucket): count for bucket, count in summary.histogram.items()},
         "slowest_us": summary.slowest_us,
+        **tokens,
     }
 
 
@@ -305,6 +311,7 @@ def _summary(raw: dict[str, Any], limits: Limits) -> StepSummary:
         if raw.get("data_wait_sum_us") is None
         else integer(raw, "data_wait_sum_us", high=MOST_US),
         samples=None if raw.get("samples") is None else integer(raw, "samples"),
+        tokens=None if raw.get("tokens") is None else integer(raw, "tokens", high=MOST_US),
         histogram=_histogram(raw.get("histogram", {})),
         slowest_us=_slowest(raw, limits),
         **fields,

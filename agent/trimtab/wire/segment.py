@@ -60,6 +60,8 @@ class StepBlock:
     """The part of the duration in which the loop waited for its data; None if not measured."""
     samples: list[int | None]
     """Training samples in the step (this rank's batch); None if unknown."""
+    tokens: list[int | None] = field(default_factory=list)
+    """Tokens in the step, padding included; None if unknown. Empty: unknown of all."""
 
 
 @dataclass
@@ -79,6 +81,7 @@ class StepSummary:
     """The counts by floor(4 * log2(duration in us))."""
     slowest_us: list[int] = field(default_factory=list)
     """The longest durations of this second, at most 20."""
+    tokens: int | None = None
 
 
 @dataclass
@@ -97,13 +100,14 @@ class Event:
     loader), `checkpoint` (seconds, bytes; sent at its end), `metric` (name, value, step), `loader`
     (phase, workers, batch_size, prefetch_factor, pin_memory, persistent_workers), `precision` (amp,
     parameters: types; tf32, cudnn_tf32), `memory_format` (convolutions, channels_last: of them),
-    `parameters` (total, trainable, optimised, embedding), `gpu_memory` (peak_allocated_bytes,
+    `parameters` (total, trainable, optimised, embedding), `flops` (forward, backward, recomputed,
+    samples, tokens: of one step, at_least), `gpu_memory` (peak_allocated_bytes,
     peak_reserved_bytes, total_bytes), `torch_memory` (allocated_bytes, reserved_bytes, retries,
     failures), `gpu_out_of_memory` (gpu: its number in the process, requested_bytes, free_bytes,
     total_bytes), `gpu_steps` (steps, gpu_seconds, launch_seconds: of the same steps), `profile`
-    (first_step, steps, bytes; 0 steps or bytes: it failed), `step_untimed` (phase, samples: a first
-    step whose start isn't known), `steps_lost` (count), and `events_lost` (count) of the whole
-    node.
+    (first_step, steps, bytes; 0 steps or bytes: it failed), `step_untimed` (phase, samples, tokens:
+    a first step whose start isn't known), `steps_lost` (count), and `events_lost` (count) of the
+    whole node.
     """
 
     time_ms: int

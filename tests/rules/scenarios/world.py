@@ -135,6 +135,7 @@ class World:
                     "data_wait_seconds": share * duration,
                     "samples": 32.0,
                     "count": 1,
+                    "tokens": float("nan"),
                 }
             )
             tables.append(table[list(STEP_COLUMNS)])
