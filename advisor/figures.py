@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from advisor.costing.metric_cost import DirectionOf, improvements
+from advisor.model_flops import ModelFlops, model_flops
 from advisor.phases import phase_seconds
 from advisor.run_summary import Trouble
 from advisor.troubles import troubles
@@ -51,6 +52,7 @@ class Figures:
     """See `metric_cost.improvements`."""
     phase_seconds: dict[str, float]
     troubles: list[Trouble]
+    model_flops: ModelFlops | None
 
 
 def figures(
@@ -84,6 +86,7 @@ def figures(
         metric_progress=_metric_progress(frame, direction, steps),
         phase_seconds=phase_seconds(frame, training, ledger),
         troubles=troubles(frame),
+        model_flops=model_flops(frame, training),
     )
 
 

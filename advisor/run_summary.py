@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from advisor.costing.electricity import Electricity
 from advisor.costing.projection import Projection
+from advisor.model_flops import ModelFlops
 
 VERSION = 1
 """Version of the stored form. Older rows have no version, but the same form."""
@@ -95,6 +96,7 @@ class RunSummary:
     phase_seconds: dict[str, float] = field(default_factory=dict)
     troubles: list[Trouble] = field(default_factory=list)
     """GPU errors, throttling and kills for memory, each when it was first seen."""
+    model_flops: ModelFlops | None = None
     unreadable: int | None = None
     """Stored objects that could not be read."""
     unsampled_seconds: float | None = None

@@ -31,6 +31,7 @@ def as_text(report: OfflineReport) -> str:
         "\n".join(_head(report)),
         _section("Cost", _cost(report)),
         _section("Where the time went", _ledger(report)),
+        *_computed(report),
         _section("Findings", _findings(report)),
         _section("Recommendations", _recommendations(report)),
     ]
@@ -119,6 +120,13 @@ def _ledger(report: OfflineReport) -> Iterator[str]:
         for line in report.ledger
     ]
     yield from _table(("label", "node time", "share", "cost"), rows)
+
+
+def _computed(report: OfflineReport) -> Iterator[str]:
+    """Yield the section of what the run computed, if anything is known."""
+    found = report.figures.model_flops
+    if found is not None and found.lines:
+        yield _section("What it computed", (f"{name}: {value}" for name, value in found.lines))
 
 
 def _findings(report: OfflineReport) -> Iterator[str]:

@@ -15,7 +15,7 @@ from threading import get_ident
 from typing import Any
 
 from trimtab import ring
-from trimtab.hooks.operations import Formulas, Tally, counting_mode
+from trimtab.hooks.operations import Formulas, StepTally, counting_mode
 from trimtab.recorder import Recorder
 from trimtab.ring import NOT_KNOWN
 
@@ -40,7 +40,7 @@ class StepCounter:
         """True from the end of a step until that of the one that is counted."""
         self.is_entered = False
         """True while the mode sees what is computed."""
-        self.tally = Tally()
+        self.tally = StepTally()
         self._mode: Any = None
         self._thread = 0
         self._formulas: Formulas | None = None
@@ -70,7 +70,7 @@ class StepCounter:
         try:
             self._formulas = self._formulas or _formulas()
             self._mode = counting_mode(self._formulas)
-            self._size, self.tally, self.is_armed = size, Tally(), True
+            self._size, self.tally, self.is_armed = size, StepTally(), True
             recorder.usual_batches = None  # the next batch is to be looked at
             if not recorder.hook_sees_batches:
                 self.enter()
@@ -122,7 +122,7 @@ class StepCounter:
             _record(recorder, tally, *size)
 
 
-def _record(recorder: Recorder, tally: Tally, samples: int, tokens: int) -> None:
+def _record(recorder: Recorder, tally: StepTally, samples: int, tokens: int) -> None:
     flags = (min(tokens, _MOST_TOKENS) + 1) << 1 | tally.is_at_least
     work = tally.forward, tally.backward, tally.recomputed
     recorder.fact(ring.FLOPS, *work, flags=flags, d=samples)

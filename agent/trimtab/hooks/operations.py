@@ -35,7 +35,7 @@ _OWN_KERNELS = (
 _ENGINE = ("torch/autograd/graph.py", "torch/autograd/__init__.py")
 
 
-class Tally:
+class StepTally:
     """The sums over the operations of one step."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ def counting_mode(formulas: Formulas) -> Any:
 
         def __init__(self) -> None:
             super().__init__()
-            self.tally: Tally | None = None
+            self.tally: StepTally | None = None
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None

@@ -31,7 +31,7 @@ class ParameterCount(NamedTuple):
     """True if another layer shares an embedding's weights."""
 
 
-class Models:
+class SeenModels:
     """The modules that the script handled as a whole."""
 
     def __init__(self) -> None:

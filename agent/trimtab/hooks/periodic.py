@@ -10,7 +10,7 @@ from typing import Any
 
 from trimtab import ring, sdk
 from trimtab.hooks.gpu_clock import GpuClock
-from trimtab.hooks.parameters import Models
+from trimtab.hooks.parameters import SeenModels
 from trimtab.hooks.profiling import Profiling
 from trimtab.hooks.training import TrainingState
 from trimtab.ring import DTYPES
@@ -22,7 +22,7 @@ class PeriodicChecks:
     """Reports precision when it changes, the GPU's time for the steps, and its memory every ten
     seconds."""
 
-    def __init__(self, training: TrainingState, models: Models) -> None:
+    def __init__(self, training: TrainingState, models: SeenModels) -> None:
         self.amp: Any = None
         """The last autocast that was entered."""
         self._precision: tuple[int, int, int] | None = None

@@ -22,7 +22,7 @@ from typing import Any
 from trimtab import sdk
 from trimtab.hooks import out_of_memory, restoring
 from trimtab.hooks.batches import Batches
-from trimtab.hooks.parameters import Models
+from trimtab.hooks.parameters import SeenModels
 from trimtab.hooks.periodic import PeriodicChecks
 from trimtab.hooks.training import TrainingState
 from trimtab.ranks import ProcessRank, process_rank
@@ -53,7 +53,7 @@ def _process_rank() -> ProcessRank | None:
 
 
 training = TrainingState(_recorder)
-models = Models()
+models = SeenModels()
 periodic_checks = PeriodicChecks(training, models)
 
 

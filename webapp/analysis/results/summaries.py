@@ -40,6 +40,7 @@ def with_figures(summary: RunSummary, measured: SampleResults) -> RunSummary:
         gpu_busy_p95_pct=figures.gpu_busy_p95_pct,
         phase_seconds=figures.phase_seconds,
         troubles=figures.troubles,
+        model_flops=figures.model_flops,
         unreadable=len(measured.unreadable),
         unsampled_seconds=measured.unsampled_seconds,
         too_large=measured.too_large,
