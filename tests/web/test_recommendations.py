@@ -345,3 +345,24 @@ def test_without_a_price_what_takes_most_time_is_to_be_done_first(owner, largest
 
     assert f"Mend {largest}." in page.partition("Do this first")[2][:200]
     assert job.index(f"Mend {largest}") == job.index("Mend ")
+
+
+def test_how_to_apply_is_a_block_for_the_scheduler_that_the_person_chose_once(owner):
+    run = factories.run(factories.job(owner.workspace))
+    change = {"instance_type": "c6i.large", "node_count": 2}
+    address, other = (
+        reverse("advice:recommendation", args=[factories.recommendation(run, change=change).uuid])
+        for _ in range(2)
+    )
+    assert "aws ec2 run-instances --instance-type c6i.large --count 2" in owner.page(address)
+    form = {"scheduler": "slurm", "next": address}
+    chosen = owner.client.post(reverse("advice:choose_scheduler"), form)
+    assert chosen["Location"] == address
+    for shown in (address, other):
+        page = owner.page(shown)
+        assert "sbatch --nodes=2 --constraint=c6i.large" in page
+        assert "aws ec2" not in page
+    elsewhere = {"scheduler": "fortran", "next": "https://example.org/"}
+    left = owner.client.post(reverse("advice:choose_scheduler"), elsewhere)
+    assert left["Location"] == reverse("advice:inbox")
+    assert "sbatch" in owner.page(address)

@@ -114,6 +114,7 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "advice:inbox_csv": {"get": VIEWERS},
     "advice:recommendation": {"get": VIEWERS},
     "advice:what_if": {"get": VIEWERS},
+    "advice:choose_scheduler": {"post": VIEWERS},
     "advice:decide_many": {"post": MEMBERS},
     "advice:buying": {"get": VIEWERS, "post": OWNERS},
     "advice:dismiss": {"post": MEMBERS},
@@ -263,6 +264,7 @@ DATA = {
 """The data that is posted; nothing where a page isn't named."""
 LISTS = {
     "imports:sources",
+    "advice:choose_scheduler",
     "advice:decide_many",
     "spend:close_recount",
     "advice:inbox",

@@ -35,6 +35,8 @@ class User(AbstractBaseUser):
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=120, blank=True)
     is_active = models.BooleanField(default=True)
+    scheduler = models.CharField(max_length=16, blank=True)
+    """The scheduler for which pages write how to start a run; empty if not chosen yet."""
     created_at = models.DateTimeField(default=timezone.now)
 
     objects: ClassVar[UserManager] = UserManager()

@@ -2,12 +2,13 @@
 
 from django.urls import path
 
-from webapp.advice.views import buying, decisions, inbox, recommendation, what_if
+from webapp.advice.views import buying, decisions, inbox, recommendation, scheduler, what_if
 
 app_name = "advice"
 urlpatterns = [
     path("recommendations/", inbox.inbox, name="inbox"),
     path("recommendations.csv", inbox.as_csv, name="inbox_csv"),
+    path("recommendations/scheduler/", scheduler.choose_scheduler, name="choose_scheduler"),
     path("recommendations/decide/", decisions.decide_many, name="decide_many"),
     path(
         "recommendations/<uuid:recommendation_uuid>/",

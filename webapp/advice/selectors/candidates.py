@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from advisor.advice.launching import SCHEDULERS, launches, write_block
 from webapp.advice.models import Recommendation
 from webapp.advice.selectors.savings import (
     Saving,
@@ -43,6 +44,15 @@ class CandidateLine:
 
 
 @dataclass(frozen=True)
+class LaunchBlock:
+    """The start of a run on the recommended machines, to paste for a scheduler."""
+
+    scheduler: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
 class RecommendationDetails:
     row: Recommendation
     saving: Saving
@@ -56,6 +66,8 @@ class RecommendationDetails:
     """The realised saving over the promised one; None if unknown."""
     possible: list[CandidateLine]
     rejected: list[CandidateLine]
+    blocks: list[LaunchBlock]
+    """Text to paste for each scheduler; empty if the change starts no other machines."""
 
     @property
     def is_followed(self) -> bool:
@@ -107,7 +119,17 @@ def _advice(row: Recommendation, present: set[str]) -> RecommendationDetails:
         calibration=calibration_of(row),
         possible=[line for line in lines if not line.why_not],
         rejected=[line for line in lines if line.why_not],
+        blocks=_blocks(row),
     )
+
+
+def _blocks(row: Recommendation) -> list[LaunchBlock]:
+    wanted = launches(row.change, row.run.configuration)
+    return [
+        LaunchBlock(name, title, write_block(name, wanted, row.how_to_apply))
+        for name, title in SCHEDULERS.items()
+        if wanted
+    ]
 
 
 def _line(candidate: dict[str, Any], change: dict[str, Any], present: set[str]) -> CandidateLine:
