@@ -31,7 +31,7 @@ WORDS = {
     EXIT_CODE: "Error of the program",
     UNKNOWN: "Unknown cause",
 }
-HARDWARE_XIDS = frozenset({48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143})
+HARDWARE_XIDS = frozenset({48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143, 158})
 SHORTLY_SECONDS = 600.0
 """An error of the hardware counts as the cause of a failure up to so long after it (ours)."""
 _TIMEOUT_CODE, _KILLED_CODE, _SIGNAL_CODES = 124, 128 + signal.SIGKILL, 128

@@ -182,6 +182,11 @@ def has_a_steady_clock(numbers: Numbers, values: Values) -> bool:
     return all(slower[gpu] < 1 for gpu, seconds in slowed.items() if seconds >= least)
 
 
+def has_no_gpu_error(numbers: Numbers, values: Values) -> bool:
+    names = ("lasting_errors_count", "mended_errors_count", "memory_errors_count")
+    return all(count == 0 for name in names for count in numbers.by_entity(name).values())
+
+
 PHRASES: dict[str, Callable[[Numbers, Values], bool]] = {
     r"No sign of too small a batch": is_batch_large,
     r"took no time": is_fast_to_save,
@@ -202,6 +207,7 @@ PHRASES: dict[str, Callable[[Numbers, Values], bool]] = {
     r"TF32 is allowed\.": may_use_tf32,
     r"doesn't compute in float32 alone": is_zero("is_float32"),
     r"clock, which stayed as high": has_a_steady_clock,
+    r"No GPU reported an error": has_no_gpu_error,
 }
 """The phrases without a number, and when each is so."""
 
