@@ -81,7 +81,7 @@ class TypeLine:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReferenceSection:
     """The operations of one tag, a page of their own."""
 
     name: str
@@ -91,7 +91,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Reference:
-    sections: tuple[Section, ...]
+    sections: tuple[ReferenceSection, ...]
     types: tuple[TypeLine, ...]
 
 
@@ -125,7 +125,7 @@ def _reference(api: NinjaAPI) -> Reference:
     schemas = document["components"]["schemas"]
     return Reference(
         tuple(
-            Section(tag, TITLES.get(tag, tag), tuple(lines))
+            ReferenceSection(tag, TITLES.get(tag, tag), tuple(lines))
             for tag, lines in by_tag.items()
             if lines
         ),

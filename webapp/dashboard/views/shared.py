@@ -32,13 +32,13 @@ from webapp.sharing import links
 from webapp.sharing.models import ShareLink
 
 _Rest = ParamSpec("_Rest")
-SharedView = Callable[Concatenate[HttpRequest, "Shared", _Rest], HttpResponse]
+SharedView = Callable[Concatenate[HttpRequest, "SharedContent", _Rest], HttpResponse]
 SIDES = ("a", "b")
 HEADERS = {"Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex, nofollow"}
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedContent:
     """Content of a link: `runs` is one run, or the two of a comparison, the earlier one first."""
 
     secret: str
@@ -71,7 +71,7 @@ def _by_secret(view: SharedView[_Rest]) -> Callable[..., HttpResponse]:
     return opened
 
 
-def _open(secret: str) -> Shared:
+def _open(secret: str) -> SharedContent:
     """Return what the link shows; raise Http404 if it opens nothing, or one of its runs is gone."""
     link = links.find_link(secret)
     if link is None:
@@ -80,7 +80,7 @@ def _open(secret: str) -> Shared:
     runs = [scope.run_or_404(link.workspace, run_id) for run_id in ids]
     for run in runs:
         run.workspace = link.workspace
-    return Shared(secret, link, runs)
+    return SharedContent(secret, link, runs)
 
 
 def _forget_visitor(request: HttpRequest) -> None:
@@ -94,7 +94,7 @@ def _closed(request: HttpRequest) -> HttpResponse:
 
 
 @_by_secret
-def shared(request: HttpRequest, opened: Shared) -> HttpResponse:
+def shared(request: HttpRequest, opened: SharedContent) -> HttpResponse:
     """Shows what the link is to."""
     links.touch(opened.link)
     show = {ShareLink.RUN: _run, ShareLink.REPORT: _report, ShareLink.COMPARISON: _comparison}
@@ -103,7 +103,7 @@ def shared(request: HttpRequest, opened: Shared) -> HttpResponse:
 
 @_by_secret
 @gzip_page
-def shared_charts(request: HttpRequest, opened: Shared) -> HttpResponse:
+def shared_charts(request: HttpRequest, opened: SharedContent) -> HttpResponse:
     """Answers the charts of a shared run."""
     if opened.link.kind != ShareLink.RUN:
         raise Http404
@@ -112,14 +112,14 @@ def shared_charts(request: HttpRequest, opened: Shared) -> HttpResponse:
 
 @_by_secret
 @gzip_page
-def shared_series(request: HttpRequest, opened: Shared, side: str) -> HttpResponse:
+def shared_series(request: HttpRequest, opened: SharedContent, side: str) -> HttpResponse:
     """Answers the samples of one of two shared runs; `side` is `a`, the earlier one, or `b`."""
     if opened.link.kind != ShareLink.COMPARISON or side not in SIDES:
         raise Http404
     return series.answer(request, opened.runs[SIDES.index(side)], series.json_answer)
 
 
-def _run(request: HttpRequest, opened: Shared) -> HttpResponse:
+def _run(request: HttpRequest, opened: SharedContent) -> HttpResponse:
     [run] = opened.runs
     page = run_page(run, may_change=False)
     context = {
@@ -132,11 +132,11 @@ def _run(request: HttpRequest, opened: Shared) -> HttpResponse:
     return render(request, "shared/run.html", context)
 
 
-def _report(_request: HttpRequest, opened: Shared) -> HttpResponse:
+def _report(_request: HttpRequest, opened: SharedContent) -> HttpResponse:
     return report_answer(opened.runs[0], is_shared=True)
 
 
-def _comparison(request: HttpRequest, opened: Shared) -> HttpResponse:
+def _comparison(request: HttpRequest, opened: SharedContent) -> HttpResponse:
     a, b = opened.runs
     page = compare_page(a, b)
     chart = page.chart_document()
