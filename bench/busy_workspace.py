@@ -1,4 +1,4 @@
-"""A workspace of many jobs, and a long run: rows and samples as the service leaves them."""
+"""A workspace of many jobs, a long run and one on many nodes, as the service leaves them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from bench.charts import GPUS, StoredRuns
+from bench.cluster_run import make_cluster_run
 from bench.run_rows import BATCH, make_runs, summary
 from rules.registry import all_rules
 
@@ -49,6 +50,7 @@ class BusyWorkspace:
         self._advise()
         self._vary()
         self.long_run = self._long_run()
+        self.cluster_run = make_cluster_run(self.jobs[0])
         optimise_database()
 
     def _label(self) -> None:

@@ -6,7 +6,8 @@
     python -m bench.pages --check             exits with 1 if a page is too slow
 
 The pages are found from the URL configuration, as their owner sees them. One run is of 8 GPUs, 24 h
-long, with a sample every 0.5 s. Each page is requested through Django's handler; nothing is cached.
+long, with a sample every 0.5 s, and one of 64 nodes of 8 GPUs, an hour long. Each page is requested
+through Django's handler; nothing is cached.
 Figures are CPU time, with the database's own work, since it is SQLite. The report of the long run
 reads the samples of every GPU: it may take longer, and its memory is measured, too.
 """
@@ -55,6 +56,16 @@ MORE = {
     "spend:spend, by owner": "/spend/?by=owner",
 }
 """Other forms of some pages."""
+
+OF_CLUSTER = {
+    "dashboard:run": "",
+    "dashboard:node": "",
+    "dashboard:run_charts": "?buckets=340",
+    "dashboard:run_charts, a part": "?buckets=120&first=0",
+    "dashboard:run_charts, the last part": "?buckets=120&first=56",
+    "dashboard:run_charts, panels": "?buckets=340&panels=sm,tensor,dram",
+}
+"""The pages of a run of 64 nodes, and what else is added to their addresses."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +173,10 @@ class _Pages:
             "runs:series_json",
         ):
             yield f"{name}, of a day", world.address(name, pages()[name], long)
+        cluster = {"run_id": str(self._busy.cluster_run.pk)}
+        for name, more in OF_CLUSTER.items():
+            route = name.partition(",")[0]
+            yield f"{name}, of 64 nodes", world.address(route, pages()[route], cluster) + more
         six = "&".join(f"run={run.pk}" for run in self._busy.by_job[0][-6:])
         for name, address in MORE.items():
             yield name, address.format(six=six, run=self._busy.by_job[0][-1].pk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
 
@@ -9,7 +11,10 @@ from rules.node_names import distinct_names, name_nodes, nodes_named_in
 from tests.web import clusters
 from webapp.analysis.models import Judgement
 from webapp.analysis.tasks import evaluate
+from webapp.dashboard.selectors.charts import charted_nodes
 from webapp.rulebook import rejudging
+from webapp.runs.gpu_models import gpu_words
+from webapp.runs.models import Node, Run
 
 
 @pytest.fixture
@@ -173,11 +178,28 @@ def test_the_head_of_the_page_has_the_models_of_the_gpus(owner):
 
 
 def test_machines_of_several_attempts_count_once():
-    from webapp.runs.gpu_models import gpu_words
-    from webapp.runs.models import Node
-
     gpus = [{"model": "H100"}, {"model": "H100", "allocated": False}, {"model": ""}]
     nodes = [Node(number=number, machine_id="m", gpus=gpus) for number in (1, 2)]
 
     assert gpu_words(nodes) == "1 × H100, 1 × GPU of an unknown model"
     assert gpu_words([]) == ""
+
+
+def test_of_a_cluster_of_large_nodes_fewer_are_charted():
+    nodes = [Node(number=number, gpus=[{}] * 8) for number in range(1, 65)]
+
+    keys = [node.key for node in charted_nodes(nodes, {"node-58"})]
+
+    assert keys == ["node-1", "node-2", "node-58"]
+    assert len(charted_nodes(nodes[:6], set())) == 6
+    assert len(charted_nodes([Node(number=n, gpus=[{}] * 32) for n in range(1, 9)], set())) == 1
+
+
+def test_a_long_stretch_of_many_gpus_is_drawn_from_summaries(owner):
+    run = clusters.uploaded_cluster(owner.workspace, nodes=3, gpus=8, minutes=0.2)
+    Run.objects.filter(pk=run.pk).update(ended_at=run.started_at + timedelta(minutes=50))
+
+    whole, part = _charts(owner, run, buckets=250), _charts(owner, run, buckets=250, to=300)
+
+    assert whole["charts"]["gpu"]["lines"][0]["step"] == 20
+    assert part["charts"]["gpu"]["lines"][0]["step"] < 2

@@ -122,7 +122,7 @@ def test_what_is_left_out_is_counted(owner, run, monkeypatch):
     assert "3 more nodes aren't drawn or listed" in found["usage"]
     assert "3 more nodes aren't drawn." in found["usage"]
     assert "1 more GPUs aren't listed" in found["usage"]
-    assert "3 more nodes aren't drawn: charts and tables have 6" in found["lacking"]
+    assert "3 more nodes aren't drawn: charts and tables begin with" in found["lacking"]
 
 
 def test_cores_and_ranks_that_are_left_out_are_counted(owner, long_run, monkeypatch):

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from webapp.dashboard.report.drawn import ReportDrawings
 from webapp.dashboard.report.figures import UsageRow
 from webapp.dashboard.report.operators import OperatorTable
-from webapp.dashboard.selectors.charts import MOST_NODES
 from webapp.dashboard.selectors.run import RunPage
 from webapp.imports.selectors import ImportLine
 
@@ -65,8 +64,7 @@ def _left_out(drawn: ReportDrawings) -> Iterator[str]:
     counted = (
         (
             drawn.more_nodes,
-            f"nodes aren't drawn: charts and tables have {MOST_NODES}, "
-            "those that findings name first",
+            "nodes aren't drawn: charts and tables begin with those that findings name",
         ),
         (drawn.more_gpus, "GPUs of these nodes aren't drawn or listed"),
         (drawn.devices.more_cores, "cores of these nodes aren't listed"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any
 
 from advisor.store.series import shown_name
@@ -14,6 +15,8 @@ MOST_LINES = 6
 """The most lines per chart; more can't be distinguished."""
 MOST_NODES, MOST_GPUS = 6, 16
 """Nodes that charts read, and GPUs of each."""
+MOST_OF_CLUSTER = 24
+"""GPUs that charts read of a run on more nodes than that."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,12 @@ def charted_nodes(nodes: Sequence[Node], named: Collection[str]) -> list[Node]:
     Args:
         named: keys of nodes.
     """
+    if len(nodes) <= MOST_NODES:
+        return list(nodes)
     chosen = sorted(nodes, key=lambda node: node.key not in named)[:MOST_NODES]
-    return sorted(chosen, key=lambda node: node.number)
+    gpus = list(accumulate(len(node.gpus) for node in chosen))
+    fitting = [node for node, count in zip(chosen, gpus, strict=True) if count <= MOST_OF_CLUSTER]
+    return sorted(fitting or chosen[:1], key=lambda node: node.number)
 
 
 def charts(nodes: Sequence[Node]) -> list[Chart]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,7 @@ from advisor.store.step_spread import (
 from advisor.store.step_tiers import DRAWN
 from webapp.dashboard.selectors.charts import (
     IO_WAIT,
+    MOST_GPUS,
     MOST_NODES,
     Chart,
     charted_nodes,
@@ -61,8 +63,8 @@ DIGITS = 5
 MOST_SINGLE_STEPS = 50_000
 """The most steps of a run that have exact percentiles; those of more come from tiers."""
 LEAST_SECONDS, SUMMED_AFTER_SECONDS = float(TIERS_SECONDS[0]), 600.0
-"""The least width of a bucket where many nodes are drawn for longer than this: summaries are read,
-no single samples. Shorter stretches, and pages of nodes, have them."""
+"""The least width of a bucket where more than MOST_GPUS GPUs are drawn for longer than this:
+summaries are read, no single samples. Shorter stretches, and pages of nodes, have them."""
 STEP_COLUMNS = tuple(dict.fromkeys((*DRAWN, *COLUMNS)))
 
 
@@ -94,9 +96,16 @@ def drawn_charts(run: Run, window: SeriesWindow) -> dict[str, Any]:
     Raises TooLargeError.
     """
     nodes, times = read_nodes(run, window.node), window.times(run)
-    is_long = window.end_seconds - window.start_seconds >= SUMMED_AFTER_SECONDS
-    least = LEAST_SECONDS if is_long and len(nodes) == MOST_NODES else 0.001
+    least = _least_seconds(nodes, window)
     return _document(nodes, read_charts(nodes, times, window.buckets, least_seconds=least), window)
+
+
+def _least_seconds(nodes: Sequence[Node], window: SeriesWindow) -> float:
+    """Return the least width of a bucket: of many GPUs for long, whole cells of summaries."""
+    length = window.end_seconds - window.start_seconds
+    if length < SUMMED_AFTER_SECONDS or sum(len(node.gpus) for node in nodes) <= MOST_GPUS:
+        return 0.001
+    return LEAST_SECONDS * math.ceil(length / window.buckets / LEAST_SECONDS)
 
 
 def read_nodes(run: Run, number: int | None = None) -> list[Node]:
