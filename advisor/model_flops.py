@@ -273,6 +273,8 @@ class _Peak:
         held = [(node, gpu) for node, gpu in gpus if gpu.allocated]
         if not held:
             return cls(precision=precision, unknown="the run has no GPU")
+        if any(_has_slices(node) for node, _ in held):
+            return cls(0.0, held[0][1].model, precision, "a GPU is divided into MIG slices")
         models = {gpu_model(gpu.model, gpu.memory_bytes) for _, gpu in held}
         names = sorted({gpu.model for _, gpu in held})
         if len(models) > 1:
@@ -289,6 +291,10 @@ class _Peak:
             return cls(0.0, model.product, precision, unknown)
         seconds = sum(_held_seconds(node, frame) for node, _ in held)
         return cls(rate * _TERA * seconds, model.product, precision)
+
+
+def _has_slices(node: NodeFrame) -> bool:
+    return any(".mig" in str(name) for name in node.samples.columns)
 
 
 def _tera_flops(model: GpuModel, precision: str) -> float | None:

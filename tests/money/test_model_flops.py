@@ -34,13 +34,13 @@ def steps(*sizes, rank=0, count=1):
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS))
 
 
-def computed(tables, events, gpus=(H200,), seconds=100.0):
+def computed(tables, events, gpus=(H200,), seconds=100.0, series=()):
     """Return what a run of one node computed."""
     told = [(0.5, kind, data) for kind, data in events]
     node = NodeFrame(
         key="n1",
         hardware=Hardware(gpus=tuple(gpus)),
-        samples=pd.DataFrame(index=[0.0]),
+        samples=pd.DataFrame(0.0, index=[0.0], columns=list(series)),
         steps=pd.concat(tables, ignore_index=True),
         events=pd.DataFrame(told, columns=list(EVENT_COLUMNS)),
         intervals=((0.0, seconds),),
@@ -142,6 +142,12 @@ def test_it_says_why_the_utilisation_is_unknown_and_never_0(gpus, precision, unk
     assert found.unknown.startswith(unknown)
     assert (found.mfu is None) == bool(found.unknown)
     assert found.flops == 2 * 10**9
+
+
+def test_a_slice_is_not_taken_for_the_whole_gpu():
+    events = [("precision", HALF), counted(10**9, 10**9, samples=1)]
+    found = computed([steps((1.0, np.nan))], events, series=["gpu0.mig1.sm_active_pct"])
+    assert (found.mfu, found.unknown) == (None, "a GPU is divided into MIG slices")
 
 
 @pytest.mark.parametrize(
