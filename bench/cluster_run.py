@@ -12,7 +12,7 @@ NODES, HOURS, USD = 64, 1, Decimal("52.43")
 LABELS = {"effective": 0.6, "data_stall": 0.2, "gpu_idle": 0.1, "initialise": 0.1}
 """The shares of each GPU's time."""
 OF_GPUS = ("busy_pct", "seen_seconds", "busy_seconds", "tensor_pct")
-"""What rules store of each GPU."""
+"""The figures that rules store of each GPU."""
 
 
 def make_cluster_run(job: Any) -> Any:
