@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from advisor.costing.electricity import Electricity
 from advisor.costing.projection import Projection
+from advisor.model_flops import ModelFlops
 from advisor.run_summary import (
     RunSummary,
     SuccessiveVerdict,
@@ -37,6 +38,7 @@ def _of(kind: type) -> st.SearchStrategy:  # type: ignore[type-arg]
     if kind is RunSummary:
         known["Projection | None"] = st.none() | _of(Projection)
         known["Electricity | None"] = st.none() | _of(Electricity)
+        known["ModelFlops | None"] = st.none() | _of(ModelFlops)
         known["SuccessiveVerdict | None"] = st.none() | _of(SuccessiveVerdict)
         known["list[Trouble]"] = st.lists(_of(Trouble), max_size=3)
     return st.builds(kind, **{name: known[type_] for name, type_ in kind.__annotations__.items()})
