@@ -32,7 +32,6 @@ export class ClusterMap extends HeatMap {
     this.hint = element("p", { class: "quiet small" });
     this.holder.before(this.listed);
     this.holder.after(this.hint);
-    this.element.classList.add("chart-wide");
     this.element.dataset.heat = "node";
     this.canvas.addEventListener("click", ({ offsetX, offsetY }) => this.open(this.rowAt(offsetY), offsetX));
   }

@@ -154,7 +154,8 @@ async function show(answer) {
     if (isFirst && panel.chart) await painted();
     if (last !== answer) return;
   }
-  times.element.classList.toggle("chart-wide", hasManyNodes() || !answer.heat);
+  times.element.classList.toggle("chart-wide", isCluster() || !answer.heat);
+  heat.element.classList.toggle("chart-wide", isCluster());
   times.show(answer.steps, isCluster() ? facts.charted.length : 0);
   if (isCluster()) return;
   heat.show(answer.heat, view.from, view.to, answer.steps?.ranks);
