@@ -2,6 +2,7 @@
 
     python -m bench.pages                     1,000 jobs of 20 runs; takes some minutes
     python -m bench.pages --jobs 100          fewer of them
+    python -m bench.pages --only-table        only the table of 100,000 runs
     python -m bench.pages --profile NAME      where the time of one page goes
     python -m bench.pages --check             exits with 1 if a page is too slow
 
@@ -23,12 +24,14 @@ import statistics
 import sys
 import time
 import tracemalloc
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bench.busy_workspace import BusyWorkspace
 from bench.figures import note
+from bench.many_runs import ManyRuns
 from bench.own_service import own_service
 
 MOST_SECONDS, MOST_QUERIES, TIMES = 0.15, 25, 5
@@ -108,14 +111,18 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--runs", type=int, default=20, help="of each job")
+    parser.add_argument("--table-runs", type=int, default=100_000)
+    parser.add_argument("--only-table", action="store_true")
     parser.add_argument("--profile", metavar="NAME", default="")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
     with own_service("pages"):
-        pages = _Pages(BusyWorkspace(arguments.jobs, arguments.runs))
+        visits: list[_Pages] = [_TablePages(ManyRuns(arguments.table_runs))]
+        if not arguments.only_table:
+            visits.insert(0, _WorkspacePages(BusyWorkspace(arguments.jobs, arguments.runs)))
         if arguments.profile:
-            return pages.profile(arguments.profile)
-        rows = list(_measured(pages))
+            return _profile(visits, arguments.profile)
+        rows = [row for pages in visits for row in _measured(pages)]
     slow = [row for row in rows if not row.is_kept]
     measured = _told(rows)
     note("every_page", measured, not slow)
@@ -127,7 +134,7 @@ def _told(rows: list[Row]) -> str:
     """Describe the slowest page and the slowest CSV apart: they have different limits."""
     kept = sum(row.is_kept for row in rows)
     pages = [row.seconds for row in rows if row.name != REPORT and not row.is_export]
-    exports = [row.seconds for row in rows if row.is_export]
+    exports = [row.seconds for row in rows if row.is_export] or [0.0]
     told = f"{len(rows)} pages, {kept} of them within it; at most {1000 * max(pages):.0f} ms"
     told += f" and {max(row.queries for row in rows)} queries"
     told += f"; a CSV: at most {1000 * max(exports):.0f} ms"
@@ -146,40 +153,23 @@ def _measured(pages: _Pages) -> Iterator[Row]:
                 yield row
 
 
-class _Pages:
-    """Every page of the busy workspace, and its owner's browser."""
+def _profile(visits: list[_Pages], name: str) -> int:
+    pages = next(each for each in visits if name in dict(each.addresses()))
+    return pages.profile(name)
 
-    def __init__(self, busy: BusyWorkspace) -> None:
+
+class _Pages(ABC):
+    """Pages, and the browser of the person who opens them."""
+
+    def __init__(self, user: Any) -> None:
         from django.test import Client
 
-        self._busy = busy
         self._client = Client(SERVER_NAME="localhost")
-        self._client.force_login(busy.user)
+        self._client.force_login(user)
 
+    @abstractmethod
     def addresses(self) -> Iterator[tuple[str, str]]:
-        from tests.web.walk import AUDIENCES, World, pages
-
-        unknown = re.findall(r"<(?:\w+:)?(\w+)>", " ".join(pages().values()))
-        arguments = dict.fromkeys(unknown, NOBODY_KNOWS) | self._arguments()
-        world = World(self._busy.workspace, arguments)
-        for name, route in pages().items():
-            if "get" in AUDIENCES[name]:
-                yield name, world.address(name, route)
-        long = {"run_id": str(self._busy.long_run.pk)}
-        for name in (
-            "dashboard:run",
-            "dashboard:run_charts",
-            "dashboard:report",
-            "runs:series_json",
-        ):
-            yield f"{name}, of a day", world.address(name, pages()[name], long)
-        cluster = {"run_id": str(self._busy.cluster_run.pk)}
-        for name, more in OF_CLUSTER.items():
-            route = name.partition(",")[0]
-            yield f"{name}, of 64 nodes", world.address(route, pages()[route], cluster) + more
-        six = "&".join(f"run={run.pk}" for run in self._busy.by_job[0][-6:])
-        for name, address in MORE.items():
-            yield name, address.format(six=six, run=self._busy.by_job[0][-1].pk)
+        """Yield the name and the address of each page."""
 
     def poll_of(self, address: str) -> dict[str, str]:
         """Return the headers with which an open page asks for what is new."""
@@ -232,6 +222,50 @@ class _Pages:
         if answer.streaming:
             for _ in answer.streaming_content:
                 pass
+
+
+class _TablePages(_Pages):
+    """The table of runs of a workspace with many."""
+
+    def __init__(self, many: ManyRuns) -> None:
+        super().__init__(many.user)
+        self._many = many
+
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        return self._many.addresses()
+
+
+class _WorkspacePages(_Pages):
+    """Every page of the busy workspace."""
+
+    def __init__(self, busy: BusyWorkspace) -> None:
+        super().__init__(busy.user)
+        self._busy = busy
+
+    def addresses(self) -> Iterator[tuple[str, str]]:
+        from tests.web.walk import AUDIENCES, World, pages
+
+        unknown = re.findall(r"<(?:\w+:)?(\w+)>", " ".join(pages().values()))
+        arguments = dict.fromkeys(unknown, NOBODY_KNOWS) | self._arguments()
+        world = World(self._busy.workspace, arguments)
+        for name, route in pages().items():
+            if "get" in AUDIENCES[name]:
+                yield name, world.address(name, route)
+        long = {"run_id": str(self._busy.long_run.pk)}
+        for name in (
+            "dashboard:run",
+            "dashboard:run_charts",
+            "dashboard:report",
+            "runs:series_json",
+        ):
+            yield f"{name}, of a day", world.address(name, pages()[name], long)
+        cluster = {"run_id": str(self._busy.cluster_run.pk)}
+        for name, more in OF_CLUSTER.items():
+            route = name.partition(",")[0]
+            yield f"{name}, of 64 nodes", world.address(route, pages()[route], cluster) + more
+        six = "&".join(f"run={run.pk}" for run in self._busy.by_job[0][-6:])
+        for name, address in MORE.items():
+            yield name, address.format(six=six, run=self._busy.by_job[0][-1].pk)
 
     def _arguments(self) -> dict[str, Any]:
         from webapp.advice.models import Recommendation

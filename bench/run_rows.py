@@ -30,7 +30,7 @@ def make_runs(jobs, count: int, hours: float = HOURS) -> list:  # type: ignore[n
         return []
     turns = [(job, hours * place / len(jobs)) for place, job in enumerate(jobs)]
     runs = [
-        _run(job, number, 1 + turn + hours * (count - number))
+        new_run(job, number, 1 + turn + hours * (count - number))
         for job, turn in turns
         for number in range(1, count + 1)
     ]
@@ -67,7 +67,8 @@ def make_runs(jobs, count: int, hours: float = HOURS) -> list:  # type: ignore[n
     return runs
 
 
-def _run(job, number: int, hours_ago: float):  # type: ignore[no-untyped-def]
+def new_run(job, number: int, hours_ago: float):  # type: ignore[no-untyped-def]
+    """Return a finished run of half an hour that isn't stored yet."""
     from advisor.run_summary import from_document
     from webapp.runs.models import Run
 

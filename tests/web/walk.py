@@ -23,6 +23,7 @@ from django.utils import timezone
 from tests.web import factories
 from webapp.accounts.access import Audience
 from webapp.accounts.models import Invitation, Membership, Token, User, Workspace
+from webapp.dashboard.models import SavedView
 from webapp.notify.addresses import unsubscribe_token
 from webapp.notify.models import Mail
 from webapp.prices.models import Discount, Price
@@ -83,6 +84,9 @@ AUDIENCES: dict[str, dict[str, Audience]] = {
     "accounts:no_workspace": {"get": SIGNED_IN},
     "dashboard:home": {"get": VIEWERS, "post": MEMBERS},
     "dashboard:runs": {"get": VIEWERS},
+    "dashboard:runs_csv": {"get": VIEWERS},
+    "dashboard:save_view": {"post": VIEWERS},
+    "dashboard:delete_view": {"post": VIEWERS},
     "dashboard:jobs": {"get": VIEWERS},
     "dashboard:jobs_csv": {"get": VIEWERS},
     "dashboard:job": {"get": VIEWERS},
@@ -271,6 +275,9 @@ LISTS = {
     "advice:inbox_csv",
     "dashboard:home",
     "dashboard:runs",
+    "dashboard:runs_csv",
+    "dashboard:save_view",
+    "dashboard:delete_view",
     "spend:savings",
     "spend:savings_csv",
     "dashboard:jobs",
@@ -396,6 +403,7 @@ def world() -> World:
         "discount_id": _secret_discount(workspace).pk,
         "budget_uuid": _secret_budget(workspace).uuid,
     }
+    SavedView.objects.create(workspace=workspace, name=SECRET)
     people = {
         "anonymous": Client(),
         "newcomer": _person("newcomer"),

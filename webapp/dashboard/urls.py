@@ -15,6 +15,8 @@ from webapp.dashboard.views import (
     run,
     run_charts,
     runs,
+    runs_csv,
+    saved_views,
     shared,
     training,
 )
@@ -26,6 +28,9 @@ urlpatterns = [
     path("jobs.csv", jobs_csv.jobs_csv, name="jobs_csv"),
     path("jobs/<uuid:job_uuid>/", job.job, name="job"),
     path("runs/", runs.runs, name="runs"),
+    path("runs.csv", runs_csv.runs_csv, name="runs_csv"),
+    path("runs/views/", saved_views.save_view, name="save_view"),
+    path("runs/views/delete/", saved_views.delete_view, name="delete_view"),
     path("runs/<uuid:run_id>/", run.run, name="run"),
     path("runs/<uuid:run_id>/charts/series.json", run_charts.run_charts, name="run_charts"),
     path("runs/<uuid:run_id>/nodes/<int:node_number>/", node.node, name="node"),

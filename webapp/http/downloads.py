@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
+
 from django.conf import settings
 from django.http import FileResponse, Http404, HttpRequest
 from django.utils.http import content_disposition_header
@@ -66,3 +69,14 @@ def plain_cell(value: object) -> str:
     if isinstance(value, str) and text.startswith(_FORMULA):
         return f"'{text}"
     return text
+
+
+def exact_cell(value: object) -> str:
+    """Return the value as `plain_cell` does: amounts without an exponent, which some spreadsheets
+    read as text, and times in seconds.
+    """
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    return plain_cell(value)

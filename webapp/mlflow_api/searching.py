@@ -18,15 +18,17 @@ from webapp.mlflow_api.arguments import Arguments
 from webapp.mlflow_api.errors import invalid_parameter
 from webapp.mlflow_api.like import Like
 from webapp.mlflow_api.models import LoggedModel, ModelVersion, RegisteredModel, TrackedRun
+from webapp.runs.conditions import NAME, FilterError, ParsedCondition, parse_conditions, unquote
+from webapp.runs.run_values import to_number
 
 Facts = Mapping[str, Mapping[str, Any]]
 """Facts of a row, by group: attributes, metrics, params, tags, and datasets, of which each fact has
 several values."""
 Found = TypeVar("Found")
 Row = TypeVar("Row", TrackedRun, LoggedModel, RegisteredModel, ModelVersion)
-MOST_CONDITIONS, MOST_ASKED, MOST_A_PAGE = 50, 50_000, 1_000
-"""The most conditions, rows that clients may ask for, and rows of a page. Clients ask for many at
-once, and take fewer with the token of the next page."""
+MOST_ASKED, MOST_A_PAGE = 50_000, 1_000
+"""The most rows that clients may ask for, and rows of a page. Clients ask for many at once, and
+take fewer with the token of the next page."""
 AT_ONCE, MOST_PAGE_CHARS = 25, 16_000_000
 """Rows that are read from the database at once; a run may have three million characters."""
 MOST_CLAUSE_CHARS, MOST_SORTED_CHARS = 300, 250
@@ -59,16 +61,7 @@ _NUMERIC = (
     *("start_time", "end_time", "creation_time", "last_update_time"),
     *("creation_timestamp", "last_updated_timestamp", "version_number"),
 )
-_QUOTED = r"""`[^`]+`|"[^"]+"|'[^']+'"""
-_NAME = rf"(?:(?P<group>\w+)\s*\.\s*)?(?P<key>{_QUOTED}|[\w.\-/]+)"
-_VALUE = r"""(?P<value>'[^']*'|"[^"]*"|\([^)]*\)|[+-]?[\d.]+(?:[eE][+-]?\d+)?)"""
-_CONDITION = re.compile(
-    rf"\s*{_NAME}\s*(?P<op>>=|<=|!=|=|<|>|\bNOT\s+IN\b|\bIN\b|\bILIKE\b|\bLIKE\b)\s*{_VALUE}\s*",
-    re.IGNORECASE,
-)
-_NULL = re.compile(rf"\s*{_NAME}\s+IS\s+(?P<op>NOT\s+NULL|NULL)\s*", re.IGNORECASE)
-_AND = re.compile(r"AND\b", re.IGNORECASE)
-_ORDER = re.compile(rf"\s*{_NAME}(?:\s*(?P<down>ASC|DESC))?\s*\Z", re.IGNORECASE)
+_ORDER = re.compile(rf"\s*{NAME}(?:\s*(?P<down>ASC|DESC))?\s*\Z", re.IGNORECASE)
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "=": lambda a, b: bool(a == b),
     "!=": lambda a, b: bool(a != b),
@@ -116,49 +109,39 @@ class Conditions:
 
 def conditions(text: str) -> Conditions:
     """Parse a filter. Raises MlflowError."""
-    found: list[Condition] = []
-    at = 0
-    while text[at:].strip():
-        match = _CONDITION.match(text, at) or _NULL.match(text, at)
-        if match is None or len(found) == MOST_CONDITIONS:
-            raise invalid_parameter(f"Invalid filter, near '{text[at : at + 80]}'.")
-        found.append(_condition(match))
-        at = match.end()
-        if text[at:].strip():
-            joined = _AND.match(text, at)
-            if joined is None:
-                raise invalid_parameter(
-                    f"Invalid filter: expected AND near '{text[at : at + 80]}'."
-                )
-            at = joined.end()
-    return Conditions(tuple(found))
+    try:
+        parsed = parse_conditions(text)
+    except FilterError as error:
+        near = text[error.place : error.place + 80]
+        raise invalid_parameter(f"Invalid filter, near '{near}': {error}") from None
+    return Conditions(tuple(_condition(each) for each in parsed))
 
 
-def _condition(match: re.Match[str]) -> Condition:
-    group, key = _place(match)
-    op = " ".join(match["op"].upper().split())
-    said = match.groupdict().get("value")
-    return Condition(group, key, op, None if said is None else _value(group, key, op, said))
+def _condition(parsed: ParsedCondition) -> Condition:
+    group, key = _place(parsed.group, parsed.key)
+    return Condition(group, key, parsed.op, _value(group, key, parsed))
 
 
-def _value(group: str, key: str, op: str, said: str) -> Any:
+def _value(group: str, key: str, parsed: ParsedCondition) -> Any:
+    op, said = parsed.op, parsed.value
+    if said is None:
+        return None
     if op in ("IN", "NOT IN"):
-        return {part.strip().strip("'\"") for part in said.strip("()").split(",")}
+        return set(parsed.words)
     is_like = op in ("LIKE", "ILIKE")
     if group == "metrics" or (group == "attributes" and key in _NUMERIC):
         if is_like:
             raise invalid_parameter(f"{op} compares texts, and '{key}' is a number.")
-        try:
-            return float(said.strip("'\""))
-        except ValueError:
-            raise invalid_parameter(f"Expected a number for '{key}'.") from None
-    if said[0] not in "'\"":
+        number = to_number(unquote(said))
+        if number is None:
+            raise invalid_parameter(f"Expected a number for '{key}'.")
+        return number
+    if not parsed.is_quoted:
         raise invalid_parameter(f"Expected a quoted text for '{key}'.")
     return Like(said[1:-1], ignores_case=op == "ILIKE") if is_like else said[1:-1]
 
 
-def _place(match: re.Match[str]) -> tuple[str, str]:
-    said, key = match["group"], match["key"].strip("`\"'")
+def _place(said: str | None, key: str) -> tuple[str, str]:
     if said is None and "." in key and key.partition(".")[0].lower() in _GROUPS:
         said, _, key = key.partition(".")
     group = _GROUPS.get((said or "attribute").lower())
@@ -199,7 +182,8 @@ def order(clauses: Sequence[str]) -> Order:
         match = _ORDER.match(clause) if len(clause) <= MOST_CLAUSE_CHARS else None
         if match is None:
             raise invalid_parameter(f"Invalid order_by clause '{clause[:80]}'.")
-        keys.append((*_place(match), (match["down"] or "").upper() == "DESC"))
+        place = _place(match["group"], unquote(match["key"]))
+        keys.append((*place, (match["down"] or "").upper() == "DESC"))
     return Order(tuple(keys))
 
 

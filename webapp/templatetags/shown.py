@@ -282,3 +282,15 @@ def address(context: template.Context, **changes: object) -> str:
         if value in ("", None):
             del query[name]
     return f"?{query.urlencode()}"
+
+
+@register.simple_tag(takes_context=True)
+def kept(context: template.Context, *changed: str) -> SafeString:
+    """Return hidden fields for the query of this page's address, without what a form changes."""
+    pairs = (
+        (name, value)
+        for name, values in context["request"].GET.lists()
+        for value in values
+        if name not in (*changed, "page")
+    )
+    return format_html_join("", '<input type="hidden" name="{}" value="{}">', pairs)

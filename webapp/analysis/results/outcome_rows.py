@@ -26,7 +26,7 @@ from webapp.analysis.successive import verdicts
 from webapp.analysis.trainings import checkpoint_rows, numbered_steps
 from webapp.database import documents, prepared
 from webapp.database.prepared import Models, PreparedStatement, Slot
-from webapp.runs import progress
+from webapp.runs import progress, run_values
 from webapp.runs.models import Node, Run
 
 ROWS_AT_ONCE = 500
@@ -209,6 +209,7 @@ def _save_figures(run: Run, outcome: Outcome) -> None:
     run.summary = summaries.with_prices(run, outcome, progress.count_missing_segments(sessions))
     progress.derive_state(run, sessions)
     _writing(connection.vendor).execute(pk=run.pk, **{n: getattr(run, n) for n in _FIGURES})
+    run_values.write_values([run])
 
 
 @cache

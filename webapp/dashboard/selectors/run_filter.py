@@ -75,6 +75,7 @@ class RunFilter:
     def words(self) -> list[str]:
         """The filters that have no field of their own."""
         words = [self.job] if self.job else []
+        words += [f"on {self.day} (UTC)"] if self.day else []
         words += [self.month.title] if self.month else []
         words += ["without a price"] if self.is_unpriced else []
         words += [f"owner {self.of_jobs.owner}"] if self.of_jobs.owner else []

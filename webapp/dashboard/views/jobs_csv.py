@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -21,7 +19,7 @@ from webapp.dashboard.selectors import jobs as selector
 from webapp.dashboard.selectors.facets import Facet
 from webapp.dashboard.selectors.job_columns import FIELDS
 from webapp.dashboard.selectors.job_filter import JobFilter
-from webapp.http.downloads import plain_cell
+from webapp.http.downloads import exact_cell, plain_cell
 from webapp.runs import scope
 from webapp.runs.models import Job, Run
 
@@ -56,7 +54,7 @@ def jobs_csv(request: PersonRequest) -> HttpResponse:
         figures, is_turned = job_filter.column.order, job_filter.is_turned
         listed = selector.list_jobs(request.workspace, jobs, runs, figures, is_turned=is_turned)
         lines = _jobs(request.workspace, list(listed), runs)
-    writer.writerows([_cell(value) for value in line] for line in lines)
+    writer.writerows([exact_cell(value) for value in line] for line in lines)
     return answer
 
 
@@ -69,17 +67,6 @@ def _jobs(workspace: Workspace, jobs: Sequence[Job], runs: QuerySet[Run]) -> Ite
 def _grouped(runs: QuerySet[Run], facet: Facet) -> Iterator[list[Any]]:
     for row in groups.grouped_jobs(runs, facet):
         yield [row["value"], *(row[key] for _, key in GROUPED), _address(row["job__uuid"])]
-
-
-def _cell(value: object) -> str:
-    """Return the value as `plain_cell` does: amounts without an exponent, which some spreadsheets
-    read as text, and times in seconds.
-    """
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds")
-    return plain_cell(value)
 
 
 def _address(job_uuid: object) -> str:

@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from advisor.comparison.job_metrics import as_lines, from_document
 from webapp.accounts import audit
-from webapp.runs import locks
+from webapp.runs import locks, run_values
 from webapp.runs.editing.changes import Actor, Change, apply, changes
 from webapp.runs.models import Job
 from webapp.runs.signals import metrics_set
@@ -43,6 +43,9 @@ def edit(job: Job, by: Actor, values: Mapping[str, Any]) -> Job:
         # A run has just arrived with this name.
         _must_be_free(held, held.name)
         raise
+    if "tags" in change:
+        before, after = change["tags"]
+        run_values.write_tags_of_job(held, {*before, *after})
     if "metrics" in change:
         metrics_set.send(sender=Job, job=held)
     audit.record(held.workspace, by, "job.edited", held.name, _as_people_write(change))

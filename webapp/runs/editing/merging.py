@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from webapp.accounts import audit
-from webapp.runs import locks, registration
+from webapp.runs import locks, registration, run_values
 from webapp.runs.editing.changes import Actor
 from webapp.runs.models import Job, MovedRun, Run, RunQuerySet
 from webapp.runs.signals import history_changed, runs_moved
@@ -38,6 +38,7 @@ def merge(job: Job, into: Job, by: Actor) -> Job:
     target.save(update_fields=["runs_made"])
     source.merged_into = target
     source.save(update_fields=["merged_into"])
+    run_values.write_tags_of_job(target, {*source.tags, *target.tags})
     runs_moved.send(sender=Job, source=source, target=target, runs=None)
     change = {"merged_into": (None, target.name), "runs": (count, 0)}
     audit.record(source.workspace, by, "job.merged", source.name, change)
@@ -58,6 +59,7 @@ def unmerge(job: Job, by: Actor) -> Job:
     source.save(update_fields=["merged_into"])
     count = _bring_back(source)
     own: RunQuerySet = Run.objects.filter(job=source)
+    run_values.write_tags_of_job(source, {*source.tags, *holder.tags})
     runs_moved.send(sender=Job, source=holder, target=source, runs=own)
     MovedRun.objects.filter(run__job=source, came_from__in=chain).delete()
     change = {"merged_into": (into.name, None), "runs": (0, count)}

@@ -13,6 +13,11 @@ for (const form of document.querySelectorAll("[data-compare-form]")) {
     else if (ticked < LEAST) hint.textContent = "Select one more run";
     else hint.textContent = ticked > MOST ? `Select ${MOST} runs at most` : `${ticked} runs selected`;
   };
+  const all = form.querySelector("[data-select-all]");
+  if (all) all.hidden = false;
+  all?.addEventListener("change", () => {
+    for (const box of form.querySelectorAll("input[name=run]")) box.checked = all.checked;
+  });
   form.addEventListener("change", update);
   update();
 }

@@ -1,0 +1,31 @@
+"""The saved views of the list of runs that a person may see, open and remove."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+from django.http import QueryDict
+
+from webapp.accounts.models import User, Workspace
+from webapp.dashboard.models import SavedView
+
+KEPT = (
+    *("q", "filter", "column", "sort", "group"),
+    *("state", "label", "days", "day", "month", "job", "price", "owner", "tag"),
+)
+"""The parts of an address that make a view. The page number doesn't."""
+
+
+def views_of(workspace: Workspace, user: User) -> QuerySet[SavedView]:
+    """Return the views of the workspace and the person's own ones there."""
+    visible = Q(user=None) | Q(user=user)
+    return SavedView.objects.filter(visible, workspace=workspace)
+
+
+def query_of(address: QueryDict) -> str:
+    """Return the part of an address that makes a view, always in the same order."""
+    kept = QueryDict(mutable=True)
+    for name in KEPT:
+        values = [value for value in address.getlist(name) if value]
+        if values:
+            kept.setlist(name, values)
+    return kept.urlencode()
