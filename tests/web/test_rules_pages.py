@@ -95,6 +95,46 @@ def test_every_rule_has_a_page_with_all_of_its_sections_and_parameters(owner):
         assert "**" not in page
 
 
+def _rule_line(person, rule: str) -> str:  # type: ignore[no-untyped-def]
+    """Return the words of a rule's line in the list."""
+    [line] = re.findall(
+        rf'<tr>(?:(?!</tr>).)*href="/rules/{rule}/".*?</tr>', person.page("/rules/"), re.DOTALL
+    )
+    return _text(line)
+
+
+def test_the_list_of_rules_says_which_runs_each_could_judge_and_the_money_behind_it(owner, job):
+    fired = _judged(job, 40)
+    fired.waste_usd_low, fired.waste_usd_high = Decimal("1.50"), Decimal("3.25")
+    fired.save()
+    unpriced = _judged(job, 60)
+    unpriced.waste_usd_low = unpriced.waste_usd_high = None
+    unpriced.waste_seconds_high = 12.0
+    unpriced.save()
+    lacking = _judged(job, 70)
+    lacking.state = Judgement.INSUFFICIENT
+    lacking.save()
+    line = _rule_line(owner, "input_bound")
+    assert "2 of 3" in line
+    assert "$1.50 to $3.25" in line
+    assert "at least: 1 without a price" in line
+    untouched = _rule_line(owner, "hung")
+    assert "$" not in untouched
+
+
+def test_findings_without_any_price_have_no_sum(owner, job):
+    unpriced = _judged(job, 60)
+    unpriced.waste_usd_low = unpriced.waste_usd_high = None
+    unpriced.waste_seconds_high = 12.0
+    unpriced.save()
+    assert "no price" in _rule_line(owner, "input_bound")
+
+
+def test_the_runs_of_others_count_in_no_list_of_rules(stranger, job):
+    _judged(job, 40)
+    assert " of 1" not in _rule_line(stranger, "input_bound")
+
+
 def test_a_rule_that_is_none_has_no_page(owner):
     assert owner.client.get("/rules/no_such_rule/").status_code == 404
 

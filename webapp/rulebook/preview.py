@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 from typing import cast
 
-from django.db.models import Count, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from advisor.money import rounded_usd
@@ -125,14 +125,6 @@ def _after(
     of_workspace = set_by(workspace) if is_of_job else own
     of_job = own if is_of_job else set_by(workspace, job)
     return resolve_values(cast(Preset, preset), [of_workspace, of_job])
-
-
-def fired_counts(workspace: Workspace) -> dict[str, int]:
-    """Return, by rule, the number of runs of the last DAYS days in which it fired; without
-    zeros.
-    """
-    fired = Judgement.objects.filter(run__in=recent_runs(workspace), state=Judgement.FIRED)
-    return dict(fired.values_list("rule").annotate(Count("pk")).order_by())
 
 
 def runs_that_fired(workspace: Workspace, rule_id: str, most: int = 10) -> list[Judgement]:

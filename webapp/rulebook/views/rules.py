@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from django.http import Http404, HttpResponse
@@ -12,7 +13,8 @@ from rules.parameter import Preset
 from rules.registry import all_rules, rules_by_category
 from rules.rule import Rule
 from webapp.accounts.access import PersonRequest
-from webapp.rulebook import preview
+from webapp.rulebook import activity, preview
+from webapp.rulebook.activity import RuleActivity, recent_activity
 from webapp.rulebook.documentation import introduction, sections
 from webapp.rulebook.forms import as_text
 from webapp.thresholds.values import values_of
@@ -20,13 +22,16 @@ from webapp.thresholds.values import values_of
 
 @require_safe
 def rules(request: PersonRequest) -> HttpResponse:
-    """Shows all rules by category, and in how many recent runs each fired."""
-    counts = preview.fired_counts(request.workspace)
+    """Shows all rules by category: what each needs, which recent runs it could judge, and what it
+    found.
+    """
+    known = recent_activity(request.workspace)
     groups = [
-        (category.title, [_line(rule, counts) for rule in members])
+        (category.title, [_line(rule, known) for rule in members])
         for category, members in rules_by_category().items()
     ]
-    return render(request, "rules/rules.html", {"groups": groups, "days": preview.DAYS})
+    context = {"groups": groups, "days": preview.DAYS, "most_runs": activity.MOST_RUNS}
+    return render(request, "rules/rules.html", context)
 
 
 @require_safe
@@ -47,8 +52,10 @@ def rule(request: PersonRequest, rule_id: str) -> HttpResponse:
     return render(request, "rules/rule.html", context)
 
 
-def _line(rule: Rule, counts: dict[str, int]) -> dict[str, object]:
-    return {"rule": rule, "checks": introduction(rule), "fired": counts.get(rule.id, 0)}
+def _line(rule: Rule, known: Mapping[str, RuleActivity]) -> dict[str, object]:
+    needs = [need.split("|") for need in rule.needs]
+    did = known.get(rule.id, RuleActivity())
+    return {"rule": rule, "checks": introduction(rule), "needs": needs, "did": did}
 
 
 def _parameters(request: PersonRequest, rule: Rule) -> list[dict[str, object]]:
