@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from advisor.advice.inputs import Input, missing_words
@@ -48,15 +48,28 @@ def _line(judged: RuleJudgement, is_known: bool) -> CheckedLine:
     return CheckedLine(all_rules()[judged.rule_id].title, judged.verdict.summary, is_known)
 
 
-def conclusion(lines: Sequence[CheckedLine], inputs: Sequence[Input], waste: str = "") -> str:
+def findings_of(judgements: Iterable[RuleJudgement]) -> list[str]:
+    """Return the titles of the rules that fired."""
+    return [all_rules()[j.rule_id].title for j in judgements if j.verdict.state == "fired"]
+
+
+def conclusion(
+    lines: Sequence[CheckedLine],
+    inputs: Sequence[Input],
+    findings: Sequence[str] = (),
+    waste: str = "",
+) -> str:
     """Say what may be said of a run for which nothing is advised, and what isn't judged.
 
     Args:
-        waste: a clause about large waste, beside which "nothing to change" would be untrue.
+        findings: the titles of what was found, beside which "nothing to change" would be untrue.
+        waste: a clause about large waste, beside which it would be untrue, too.
     """
     rules = [line for line in lines if line.name not in (MACHINE_SIZE, BUYING)]
     lacking = sum(not line.is_known for line in rules)
     found = "no finding of this run costs enough to act on"
+    if findings:
+        found = f"this run gives no advice on {_quoted(findings)} beyond what the finding says"
     if lacking:
         found += f", as far as {len(rules) - lacking} of {write_count(len(rules), 'rule')} had data"
     if waste:
@@ -64,9 +77,15 @@ def conclusion(lines: Sequence[CheckedLine], inputs: Sequence[Input], waste: str
     missing = missing_words(inputs).removeprefix("Not judged")
     if missing:
         return f"{sentence(found)}. Whether another machine pays is not judged{missing}"
-    if waste:
+    if waste or findings:
         return f"{sentence(found)}. No other machine pays."
     return f"Nothing to change: {found}, and no other machine pays."
+
+
+def _quoted(titles: Sequence[str]) -> str:
+    """Write the titles as a list: `"A"`, `"A" and "B"`, `"A", "B" and "C"`."""
+    *before, last = [f'"{title}"' for title in titles]
+    return f"{', '.join(before)} and {last}" if before else last
 
 
 def _machine_size(inputs: Sequence[Input], is_machine_advised: bool) -> list[CheckedLine]:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from trimtab.wire import NodeFacts
 
 from advisor import machine
-from advisor.advice.checked import CheckedLine, checked_lines, conclusion
+from advisor.advice.checked import CheckedLine, checked_lines, conclusion, findings_of
 from advisor.advice.inputs import Input, KnownPrices, machine_inputs
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.advice.recommendation import Spending
@@ -92,7 +92,8 @@ class OfflineReport:
         """Say what may be said where nothing is recommended, and what isn't judged."""
         if not self.inputs:
             return f"Not judged: {_UNJUDGED[self.timeline.state]}."
-        return conclusion(self.checked, self.inputs, describe_large_waste(self.ledger_parts))
+        found = findings_of(self.judgements)
+        return conclusion(self.checked, self.inputs, found, describe_large_waste(self.ledger_parts))
 
 
 _UNJUDGED = {

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.advice.buying import AS_NOW, Buying
-from advisor.advice.checked import checked_lines, conclusion
+from advisor.advice.checked import checked_lines, conclusion, findings_of
 from advisor.advice.inputs import Input
 from advisor.advice.kinds import KINDS
 from advisor.advice.order import counted_saving_usd, joint_saving_usd
@@ -290,10 +290,20 @@ def test_without_a_price_the_cause_that_takes_most_time_comes_first() -> None:
 
 
 def test_nothing_to_change_is_not_said_beside_large_waste() -> None:
-    said = conclusion(checked_lines([PASSED], []), [Input("fit", "measured")], "98 % was waste")
+    lines, inputs = checked_lines([PASSED], []), [Input("fit", "measured")]
+    said = conclusion(lines, inputs, waste="98 % was waste")
     assert said == (
         "No finding of this run costs enough to act on, though 98 % was waste. "
         "No other machine pays."
+    )
+
+
+def test_a_finding_without_advice_is_not_said_to_cost_too_little() -> None:
+    found = findings_of([PASSED, finding("low_gpu_utilization", 10, 90), finding("hung", 1, 2)])
+    said = conclusion(checked_lines([PASSED], []), [Input("fit", "measured")], found)
+    assert said == (
+        'This run gives no advice on "Low GPU utilisation" and "Hung run" beyond what the finding '
+        "says. No other machine pays."
     )
 
 

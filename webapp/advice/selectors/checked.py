@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from advisor.advice.buying import not_considered
-from advisor.advice.checked import CheckedLine, checked_lines, conclusion
+from advisor.advice.checked import CheckedLine, checked_lines, conclusion, findings_of
 from advisor.advice.inputs import Input, KnownPrices, machine_inputs
 from advisor.advice.instance_type import KIND as CHANGE_INSTANCE_TYPE
 from advisor.pricing.catalogue import catalogue
@@ -33,12 +33,15 @@ class ChecksOfRun:
     inputs: list[Input] = field(default_factory=list)
     """The inputs behind a statement about other machines; empty if nothing is stated."""
 
+    findings: list[str] = field(default_factory=list)
+    """The titles of the rules that fired."""
+
     waste: str = ""
     """A clause about large waste; empty: there is none."""
 
     @property
     def conclusion(self) -> str:
-        return conclusion(self.lines, self.inputs, self.waste)
+        return conclusion(self.lines, self.inputs, self.findings, self.waste)
 
 
 def checked_of(
@@ -61,7 +64,8 @@ def checked_of(
     inputs = _inputs(run, nodes, known)
     is_machine_advised = any(row.kind == CHANGE_INSTANCE_TYPE for row in advised)
     lines = checked_lines(known, inputs, is_machine_advised, _not_considered(run, nodes))
-    return ChecksOfRun(lines, inputs, describe_large_waste(ledger.parts) if ledger else "")
+    waste = describe_large_waste(ledger.parts) if ledger else ""
+    return ChecksOfRun(lines, inputs, findings_of(known), waste)
 
 
 def _inputs(run: Run, nodes: Sequence[Node], judged: Sequence[RuleJudgement]) -> list[Input]:
