@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-_KEY = re.compile(r"(?<![\w.-])node-\d+(?![\w-])")
+_NODE_KEY = re.compile(r"(?<![\w.-])node-\d+(?![\w-])")
 _WORD = re.compile(r"[\w.-]+")
 
 
 def mentions_node(text: str) -> bool:
     """Return whether the text holds the key of a node."""
-    return _KEY.search(text) is not None
+    return _NODE_KEY.search(text) is not None
 
 
 def name_nodes(text: str, names: Mapping[str, str]) -> str:
@@ -21,7 +21,7 @@ def name_nodes(text: str, names: Mapping[str, str]) -> str:
     Args:
         names: by key. Other keys stay.
     """
-    return _KEY.sub(lambda found: names.get(found[0], found[0]), text)
+    return _NODE_KEY.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def nodes_named_in(texts: Iterable[str], names: Mapping[str, str]) -> set[str]:

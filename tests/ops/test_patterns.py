@@ -38,6 +38,8 @@ MADE_BY_US = {
     ("rules/metric_direction.py", "_one_of"): "words of the module",
     ("rules/processes.py", "_any_of"): "names in the code that calls it",
     ("rules/ticks.py", "_pattern"): "the rules' `needs`",
+    ("webapp/mlflow_api/searching.py", ""): "the grammar of `webapp.runs.conditions`",
+    ("webapp/mlflow_api/traces.py", "find_answer"): "words of the module",
 }
 """Functions that put a pattern together, and from what: never from what a user sends."""
 SCRIPTS = [*ROOT.glob("webapp/static/js/*.js"), *ROOT.glob("webapp/**/templates/**/*.html")]

@@ -21,7 +21,7 @@ from tests.rules.cases import judged
 from tests.rules.scenarios.labelled import Scenario, labelled
 from tests.rules.scenarios.registry import SCENARIOS
 
-RISKS = {"checkpoint_missing", "failed_late", "gpu_memory_increase", "hung"}
+RISKS = {"checkpoint_missing", "failed_late", "gpu_errors", "gpu_memory_increase", "hung"}
 EVERY_SCENARIO = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.rule_id)
 
 

@@ -172,8 +172,8 @@ def test_words() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 m 0 s"), (1401, "23 m 21 s"), (3599.6, "1 h 0 m"),
-     (86_399.7, "1 d 0 h"), (273_600, "3 d 4 h")],
+    [(0.0, "0 s"), (0.4, "less than 1 s"), (59.4, "59 s"), (59.6, "1 m 0 s"), (1401, "23 m 21 s"),
+     (3599.6, "1 h 0 m"), (86_399.7, "1 d 0 h"), (273_600, "3 d 4 h")],
 )  # fmt: skip
 def test_lengths_of_time_have_two_units(seconds, words) -> None:
     assert lasting(seconds) == words

@@ -11,6 +11,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.run_summary import RunSummary
 from tests.web import factories, training
 from webapp.analysis.selectors.run_facts import command_options
 from webapp.dashboard.selectors.waterfall import WIDTH, waterfall
@@ -170,7 +171,7 @@ def test_runs_of_two_jobs_are_compared_with_a_note(owner, pair):
 
 def test_a_run_that_was_never_analysed_can_be_compared(owner):
     job = factories.job(owner.workspace)
-    blank = {"summary": {}, "cost": None, "configuration": {}, "work": {}}
+    blank = {"summary": RunSummary(), "cost": None, "configuration": {}, "work": {}}
     a, b = factories.run(job, **blank), factories.run(job, **blank)
 
     assert "no price" in _sentence(owner.page(_address(a, b)))

@@ -258,7 +258,7 @@ def test_a_script_decides_with_the_scope_write_in_its_own_workspace(owner, stran
 def test_the_rung_the_risk_and_the_steps_are_in_words(owner, row):
     Recommendation.objects.update(risk=1.2, risk_reason="The cores may become too few.")
     page = text(owner.page(reverse("dashboard:run", args=[row.run_id])))
-    told = ("own figures", "Low", "The cores may become too few.", "Start the next run on")
+    told = ("own figures", "Low", "The cores may become too few.", "aws ec2 run-instances")
     for words in told:
         assert words in page
 

@@ -16,7 +16,7 @@ from webapp.runs.models.values import MOST_KEY_CHARS, MOST_TEXT_CHARS
 MACHINE, NODES, DURATION = "machine", "nodes", "duration"
 """The figures: names of the instance types, number of nodes, seconds from start to end."""
 AT_ONCE = 500
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _OF_KINDS = {"parameters", "metrics", "tags"}
 Place = tuple[str, str]
 """The kind and the key of a field."""

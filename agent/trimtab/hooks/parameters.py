@@ -104,6 +104,8 @@ class _Model:
 
     def __init__(self, module: Any) -> None:
         self.by_tensor: _Sizes = {}
+        self._flat: set[int] = set()
+        """The tensors that hold those of many layers, by their identity."""
         self.is_tied = False
         layers = sys.modules["torch"].nn
         embeddings = layers.Embedding, layers.EmbeddingBag
@@ -118,7 +120,7 @@ class _Model:
 
     def _add(self, parameters: Iterable[Any], is_embedding: bool) -> None:
         for parameter in parameters:
-            if parameter is None:
+            if parameter is None or id(parameter) in self._flat:
                 continue
             known = self.by_tensor.get(id(parameter))
             if known is None:
@@ -139,6 +141,7 @@ class _Model:
         if flat._params is None:
             embedding = sum(elements for elements, is_embedding in pairs if is_embedding)
             self.by_tensor[id(flat)] = sum(flat._numels), embedding, flat.requires_grad
+            self._flat.add(id(flat))
             return
         for parameter, (elements, is_embedding) in zip(flat._params, pairs):
             sizes = elements, elements * is_embedding, parameter.requires_grad

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from typing import Any
+
+from django.db.models import QuerySet
 
 from webapp.accounts.models import Workspace
 from webapp.runs.conditions import quote_name
-from webapp.runs.models import RunField
+from webapp.runs.models import RunField, RunValue
 from webapp.runs.run_values import DURATION, MACHINE, NODES
 
 JOB, STATE, OWNER, STARTED, COST = "job", "state", "owner", "started", "cost"
@@ -42,6 +45,11 @@ _PREFIXES = {
 
 class UnknownNameError(ValueError):
     """Raised when no run has what a name stands for. The message says what to write."""
+
+
+def read_values(runs: Collection[Any], fields: Collection[Any]) -> QuerySet[RunValue]:
+    """Return the values that these runs, or their ids, have of these fields."""
+    return RunValue.objects.filter(run__in=runs, field__in=fields)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class RunTable:
         fields = [column.field for column in self.columns if column.field and not column.is_own]
         found: dict[UUID, dict[int | None, RunValue]] = {run.pk: {} for run in runs}
         if fields and runs:
-            for value in RunValue.objects.filter(run__in=runs, field__in=fields):
+            for value in run_fields.read_values(runs, fields):
                 found[value.run_id][value.field_id] = value
         return found
 

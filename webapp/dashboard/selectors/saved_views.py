@@ -21,6 +21,16 @@ def views_of(workspace: Workspace, user: User) -> QuerySet[SavedView]:
     return SavedView.objects.filter(visible, workspace=workspace)
 
 
+def save_view(workspace: Workspace, user: User | None, name: str, query: str) -> None:
+    """Save a view in place of the one of this name. Without a user it is the workspace's."""
+    known = {"workspace": workspace, "user": user, "name": name}
+    SavedView.objects.update_or_create(**known, defaults={"query": query})
+
+
+def delete_view(workspace: Workspace, user: User | None, name: str) -> None:
+    SavedView.objects.filter(workspace=workspace, user=user, name=name).delete()
+
+
 def query_of(address: QueryDict) -> str:
     """Return the part of an address that makes a view, always in the same order."""
     kept = QueryDict(mutable=True)

@@ -12,11 +12,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import PersonRequest
-from webapp.dashboard.selectors.run_fields import FieldName
+from webapp.dashboard.selectors.run_fields import FieldName, read_values
 from webapp.dashboard.selectors.run_table import RunTable
 from webapp.http.downloads import exact_cell, plain_cell
 from webapp.runs import scope
-from webapp.runs.models import RunValue
 
 AT_ONCE = 5000
 BASE = ("job__name", "number", "state", "owner", "job__owner", "started_at", "ended_at", "cost_usd")
@@ -70,7 +69,7 @@ def _rows(table: RunTable, columns: Sequence[FieldName]) -> Iterator[list[str]]:
 def _values(keys: Sequence[Any], columns: Sequence[FieldName]) -> dict[tuple[Any, int | None], str]:
     """Return the cells of these runs and columns. A number is written as it was sent."""
     fields = [column.field for column in columns]
-    found = RunValue.objects.filter(run__in=keys, field__in=fields) if fields else ()
+    found = read_values(keys, fields) if fields else ()
     return {
         (value.run_id, value.field_id): plain_cell(value.text)
         if value.number is None

@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from webapp.accounts.access import PersonRequest, open_to_viewers
-from webapp.dashboard.models import MOST_NAME_CHARS, MOST_QUERY_CHARS, SavedView
+from webapp.dashboard.models import MOST_NAME_CHARS, MOST_QUERY_CHARS
+from webapp.dashboard.selectors import saved_views
 from webapp.dashboard.selectors.saved_views import query_of, views_of
 
 MOST_VIEWS = 100
@@ -29,7 +30,7 @@ def save_view(request: PersonRequest) -> HttpResponse:
     if problem := _problem(named["name"], query, others):
         messages.error(request, problem)
         return redirect(_address(query))
-    SavedView.objects.update_or_create(**named, defaults={"query": query})
+    saved_views.save_view(**named, query=query)
     whose = "for everybody in the workspace" if is_shared else "for you"
     messages.success(request, f"View “{named['name']}” saved {whose}.")
     return redirect(_address(query))
@@ -40,7 +41,7 @@ def save_view(request: PersonRequest) -> HttpResponse:
 def delete_view(request: PersonRequest) -> HttpResponse:
     """Removes the view of a name: members those of the workspace, everybody their own."""
     named, _ = _named(request)
-    SavedView.objects.filter(**named).delete()
+    saved_views.delete_view(**named)
     messages.success(request, f"View “{named['name']}” removed. No run was changed.")
     return redirect(_address(""))
 
