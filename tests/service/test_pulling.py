@@ -294,7 +294,8 @@ def test_each_kind_gets_its_slice_of_a_turn(many, worked, monkeypatch, sent, dja
         "webapp.prices.tasks.refresh_part",
         lambda name, **_: bool(done.append(name) or PriceRefresh.objects.update(done=1)),
     )
-    monkeypatch.setattr(pulling, "TURN_SECONDS", 0.2)
+    # Ends when all is done, however slow the machine is.
+    monkeypatch.setattr(pulling, "TURN_SECONDS", 60.0)
     pulling.pull()
     assert done == ["ec2/us-east-1"]
     assert worked[:2] == many[:2]
