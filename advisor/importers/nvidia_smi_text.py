@@ -49,6 +49,8 @@ IDENTITY |= {"driver_version", "count"}
 """The columns that say which GPU and when, or that never change."""
 _UNIT = re.compile(r"\[[^\[\]]*\]\Z")
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?")
+_BEYOND_ALL = 1e18
+"""A number that no GPU reports: a damaged one."""
 _SPREADSHEET = re.compile(r"[;\t]")
 _TIMES = (
     *("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y%m%d %H:%M:%S"),
@@ -137,9 +139,12 @@ def _column(cell: str) -> str:
 
 
 def to_number(cell: str) -> float:
-    """Return NaN for `[N/A]`, `ERR!`, `-` and whatever else is no number. Units are cut off."""
+    """Return NaN for `[N/A]`, `ERR!`, `-` and whatever else is no number of a GPU. Units are cut
+    off.
+    """
     found = _NUMBER.match(cell)
-    return float(found[0].replace(",", ".")) if found and len(cell) < 40 else math.nan
+    number = float(found[0].replace(",", ".")) if found and len(cell) < 40 else math.nan
+    return number if abs(number) < _BEYOND_ALL else math.nan
 
 
 def is_day_first(said: Iterable[str]) -> bool | None:

@@ -54,6 +54,8 @@ SEQ = 0
 LONGEST = timedelta(days=30)
 """The longest time of a recording. Later records are taken to be damaged."""
 _MOST_SERIES = 4_000
+_MOST_WHOLE = 2.0**53
+"""The largest number up to which floats hold every whole one."""
 _MOST_HELD_EVENTS = 100_000
 """The most events that aren't written yet: 30 MB."""
 
@@ -381,7 +383,6 @@ def _column(values: np.ndarray) -> TickColumn:
     """Return the column, with whole numbers as integers, which are stored smaller."""
     known = np.isfinite(values)
     filled = np.where(known, values, 0.0)
-    whole = filled.astype("int64")
-    if bool((whole == filled).all()):
-        return TickColumn(whole, known)
+    if bool(np.all((np.abs(filled) <= _MOST_WHOLE) & (filled == np.trunc(filled)))):
+        return TickColumn(filled.astype("int64"), known)
     return TickColumn(filled, known)

@@ -254,6 +254,12 @@ def test_a_date_that_may_be_two_is_said_to_be_read_as_one(tmp_path):
     assert any("month/day/year" in note for note in tally.notes)
 
 
+def test_a_number_that_no_gpu_has_is_unknown(tmp_path):
+    damaged = QUERY.replace("1024 MiB", f"{'9' * 33} MiB")
+    (part,) = read(written(tmp_path, damaged))
+    assert values(part)["gpu0.memory_used_bytes"] == [None, 1025 * 2**20]
+
+
 def test_another_querys_head_in_between_counts_from_there(tmp_path):
     later = "timestamp, index, power.draw [W]\n2026/01/01 00:00:02.101, 0, 99.5 W\n"
     (part,) = read(written(tmp_path, "warning: persistence mode is off\n" + QUERY + later))
