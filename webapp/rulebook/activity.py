@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 
 from django.db.models import Count, Q, Sum
@@ -55,4 +55,5 @@ def recent_activity(workspace: Workspace) -> Mapping[str, RuleActivity]:
         usd_high=Sum("waste_usd_high", filter=fired),
         unpriced=Count("pk", filter=fired & Q(waste_usd_high=None, waste_seconds_high__gt=0)),
     )
-    return {row.pop("rule"): RuleActivity(**row) for row in counted}
+    columns = (each.name for each in fields(RuleActivity))
+    return {rule: RuleActivity(*did) for rule, *did in counted.values_list("rule", *columns)}

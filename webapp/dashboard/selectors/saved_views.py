@@ -23,8 +23,9 @@ def views_of(workspace: Workspace, user: User) -> QuerySet[SavedView]:
 
 def save_view(workspace: Workspace, user: User | None, name: str, query: str) -> None:
     """Save a view in place of the one of this name. Without a user it is the workspace's."""
-    known = {"workspace": workspace, "user": user, "name": name}
-    SavedView.objects.update_or_create(**known, defaults={"query": query})
+    SavedView.objects.update_or_create(
+        workspace=workspace, user=user, name=name, defaults={"query": query}
+    )
 
 
 def delete_view(workspace: Workspace, user: User | None, name: str) -> None:
