@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from advisor.pricing.gpus import GpuModel, gpu_model
 from advisor.work_done import made_steps
 from rules.frame import NodeFrame, RunFrame
+from rules.ledger import held_microseconds
 from rules.training_loop import events_of
 
 COUNTED, FORMULA = "counted", "formula"
@@ -289,8 +290,10 @@ class _Peak:
         if rate is None:
             unknown = f"the data sheet of {model.product} has no rate for {precision}"
             return cls(0.0, model.product, precision, unknown)
-        seconds = sum(_held_seconds(node, frame) for node, _ in held)
-        return cls(rate * _TERA * seconds, model.product, precision)
+        held_us = sum(
+            end - start for node, _ in held for start, end in held_microseconds(node, frame)
+        )
+        return cls(rate * _TERA * held_us / 1e6, model.product, precision)
 
 
 def _has_slices(node: NodeFrame) -> bool:
@@ -305,12 +308,6 @@ def _tera_flops(model: GpuModel, precision: str) -> float | None:
         "TF32": model.tf32_tensor_tflops or model.fp32_tflops,
         "float32": model.fp32_tflops,
     }.get(precision)
-
-
-def _held_seconds(node: NodeFrame, frame: RunFrame) -> float:
-    if not node.intervals:
-        return frame.duration_seconds
-    return sum(end - start for start, end in node.intervals)
 
 
 def _precision(frame: RunFrame) -> str:

@@ -34,7 +34,7 @@ def steps(*sizes, rank=0, count=1):
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS))
 
 
-def computed(tables, events, gpus=(H200,), seconds=100.0, series=()):
+def computed(tables, events, gpus=(H200,), seconds=100.0, series=(), held=None):
     """Return what a run of one node computed."""
     told = [(0.5, kind, data) for kind, data in events]
     node = NodeFrame(
@@ -43,7 +43,7 @@ def computed(tables, events, gpus=(H200,), seconds=100.0, series=()):
         samples=pd.DataFrame(0.0, index=[0.0], columns=list(series)),
         steps=pd.concat(tables, ignore_index=True),
         events=pd.DataFrame(told, columns=list(EVENT_COLUMNS)),
-        intervals=((0.0, seconds),),
+        intervals=held or ((0.0, seconds),),
     )
     return figures(RunFrame(1.0, seconds, final=True, nodes={"n1": node})).model_flops
 
@@ -56,6 +56,15 @@ def test_resnet_50_at_2457_images_a_second_is_at_6_percent_of_an_h200():
     assert (found.gpu, found.precision, found.source) == ("H200 SXM 141GB", "bfloat16", "counted")
     assert found.mfu == pytest.approx(0.0603, abs=0.0001)
     assert found.flops == pytest.approx(2457 * 100 * (8_178_368_512 + 16_120_709_120))
+
+
+def test_time_that_two_sessions_held_a_gpu_together_counts_once():
+    told = [("precision", HALF), counted(10**15, 2 * 10**15, samples=256)]
+    once, overlapping = (
+        computed([steps(*[(256.0, np.nan)] * 3)], told, held=held)
+        for held in (None, ((0.0, 80.0), (40.0, 100.0)))
+    )
+    assert overlapping.peak_flops == once.peak_flops
 
 
 def test_what_is_recomputed_is_no_part_of_the_mfu():
