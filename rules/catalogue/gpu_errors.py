@@ -18,7 +18,8 @@ are of high severity; those that a new start of the program or the next reset me
 
 ## When it is wrong
 The driver reports XID 74 and 79 also when a machine is shut down under a program. A driver that
-reports no XID and counts no memory errors says nothing: then the rule lacks data.
+reports no XID and counts no memory errors says nothing: then the rule lacks data. So it does if the
+driver didn't say on which GPU the error was.
 
 ## How to fix it
 Take the node out of the queue (`scontrol update nodename=NODE state=drain`, `kubectl cordon NODE`),
@@ -53,6 +54,8 @@ MENDED_XIDS = frozenset({63, 92, 94})
 def measure(frame: RunFrame, values: Values) -> Numbers:
     numbers: dict[str, float | None] = {"gpus_count": 0.0}
     for node in frame.nodes.values():
+        unplaced = sum(xid in HARDWARE_XIDS for xid in _xids(node, None))
+        numbers[f"unplaced_errors_count@{node.key}"] = float(unplaced)
         for number in node.allocated_gpus():
             entity = f"{node.key}/gpu{number}"
             numbers["gpus_count"] = (numbers["gpus_count"] or 0.0) + 1.0
@@ -72,6 +75,12 @@ def judge(numbers: Numbers, values: Values) -> Verdict:
     bad = sorted(gpu for gpu, count in errors.items() if count >= values["least_errors"])
     if bad:
         return _fired(numbers, bad)
+    without = {
+        node for node, count in numbers.by_entity("unplaced_errors_count").items() if not count
+    }
+    if unplaced := numbers.entities("unplaced_errors_count") - without:
+        on = f"Missing: which GPU of {', '.join(sorted(unplaced))} had an error of its hardware."
+        return Verdict("insufficient_data", on)
     counted = numbers.by_entity("memory_errors_count")
     if uncounted := numbers.entities("memory_errors_count") - counted.keys():
         missing = f"Missing: whether {name_gpus(sorted(uncounted))} had errors of its memory."
@@ -113,7 +122,8 @@ def _advice(is_lasting: bool) -> str:
     return "Reset the GPU before the next run, and report it if the errors come again."
 
 
-def _xids(node: NodeFrame, number: int) -> list[int]:
+def _xids(node: NodeFrame, number: int | None) -> list[int]:
+    """Return the errors of a GPU; None: those of which the driver didn't say which GPU it was."""
     reported = (data for _, data in events_of(node, "gpu_xid") if data.get("gpu") == number)
     return [xid for data in reported if isinstance(xid := data.get("xid"), int)]
 

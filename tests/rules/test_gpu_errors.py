@@ -51,6 +51,7 @@ RELOADED = np.where(np.arange(600) < 300, 7.0, 0.0)
         pytest.param(f.run(node(), node(ecc=None, key="n2")), "insufficient_data", id="one isn't"),
         pytest.param(f.run(node(), node(xid(FELL_OFF), key="n2")), "fired", id="the second node"),
         pytest.param(f.run(node(xid(FELL_OFF, gpu=5))), "passed", id="a GPU of others"),
+        pytest.param(f.run(node(xid(FELL_OFF, gpu=None))), "insufficient_data", id="some GPU"),
         pytest.param(f.run(node(xid("79"), xid(None))), "passed", id="no number"),
         pytest.param(f.run(f.node()), "not_applicable", id="no GPU"),
         pytest.param(f.run(), "not_applicable", id="nothing at all"),
